@@ -1,0 +1,1 @@
+//! An embedded, event-sourced memory engine for LLM agents.

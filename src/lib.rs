@@ -1,7 +1,10 @@
 //! An embedded, event-sourced memory engine for LLM agents.
 
-pub mod embed;
-pub mod store;
+pub mod position;
 
-pub use embed::{EmbedError, Embedder, StubEmbedder};
-pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+pub mod codec;
+
+pub mod embed;
+
+pub mod store;

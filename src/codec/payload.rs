@@ -1,0 +1,390 @@
+//! Encoding and decoding of envelopes, and the walk over a frame's payload.
+//!
+//! Bodies are postcard; what must be readable without them stands in the envelope's header. Every decoded
+//! text is borrowed from the slice.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::delta::{
+    Class, Config, EMBEDDING_WIDTH_MAX, ENVELOPE_HEADER_BYTES, Envelope, FLAG_CONTINUES, FLAG_ERASED,
+    FLAG_ITEM, FLAGS_KNOWN, HandleKind, ORIGIN_TAG, Op, Origin, envelope as at,
+};
+use super::frame::Seed;
+use super::wire::{Malformed, Reader, padded, put};
+use crate::position::{Frame, Last};
+
+/// The body of a snapshot's head.
+#[derive(Serialize, Deserialize)]
+struct HeadBody<'a> {
+    #[serde(borrow)]
+    config: Config<'a>,
+    items: u64,
+}
+
+/// The fixed part of an envelope.
+struct Fixed {
+    tag: u8,
+    class: Class,
+    flags: u16,
+    tokens: u32,
+    previous: Last,
+}
+
+/// Appends the envelope of one operation, padded to 8 bytes. `out` must end at a multiple of 8.
+///
+/// # Errors
+/// The body cannot be encoded or the envelope passes 4 GiB; `out` is then as it was.
+pub fn encode(
+    out: &mut Vec<u8>,
+    seed: &Seed,
+    id: &str,
+    previous: Last,
+    op: &Op<'_>,
+    item: bool,
+) -> Result<(), Malformed> {
+    let mut flags = if item { FLAG_ITEM } else { 0 };
+    let mut tokens = 0;
+    match op {
+        Op::Erased { tokens: t, .. } => (flags, tokens) = (flags | FLAG_ERASED, *t),
+        Op::Snapshot { continues: true, .. } => flags |= FLAG_CONTINUES,
+        Op::Push(push) => tokens = push.tokens,
+        _ => {}
+    }
+    let embedding: &[f32] = if let Op::Upsert(upsert) = op { &upsert.embedding } else { &[] };
+    let fixed = Fixed { tag: op.kind() as u8, class: op.class(), flags, tokens, previous };
+    write(out, seed, &fixed, id, embedding, |out| match op {
+        Op::Remember(note) => body(out, note),
+        Op::Upsert(upsert) => body(out, upsert),
+        Op::Record(record) => body(out, record),
+        Op::Push(push) => body(out, push),
+        Op::Forget { key } | Op::Delete { id: key } => body(out, key),
+        Op::Configure(config) => body(out, config),
+        Op::Snapshot { config, items, .. } => body(out, &HeadBody { config: config.clone(), items: *items }),
+        Op::Clear(_) | Op::Erased { .. } => Ok(()),
+    })
+}
+
+/// Appends the envelope of an origin. It stands before a frame's deltas and counts as none.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_origin(out: &mut Vec<u8>, seed: &Seed, origin: &Origin) -> Result<(), Malformed> {
+    let previous = Last::default();
+    let fixed = Fixed { tag: ORIGIN_TAG, class: Class::Origin, flags: 0, tokens: 0, previous };
+    write(out, seed, &fixed, "", &[], |out| body(out, origin))
+}
+
+/// Bytes of an origin's body: what [`super::delta::ORIGIN_BYTES_MAX`] limits.
+pub fn origin_bytes(origin: &Origin) -> usize {
+    postcard::to_stdvec(origin).map_or(usize::MAX, |bytes| bytes.len())
+}
+
+fn body<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> postcard::Result<()> {
+    postcard::to_io(value, out).map(|_| ())
+}
+
+fn write(
+    out: &mut Vec<u8>,
+    seed: &Seed,
+    fixed: &Fixed,
+    id: &str,
+    embedding: &[f32],
+    body: impl FnOnce(&mut Vec<u8>) -> postcard::Result<()>,
+) -> Result<(), Malformed> {
+    let start = out.len();
+    debug_assert!(start.is_multiple_of(8), "envelopes begin at multiples of 8");
+    out.resize(start + ENVELOPE_HEADER_BYTES, 0);
+    if cfg!(target_endian = "little") {
+        out.extend_from_slice(bytemuck::cast_slice(embedding));
+    } else {
+        embedding.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
+    }
+    out.extend_from_slice(id.as_bytes());
+    let encoded = body(out);
+    let Ok(length) = u32::try_from(out.len() - start) else {
+        out.truncate(start);
+        return Err(Malformed::new("envelope", 0, "less than 4 GiB", "more"));
+    };
+    if let Err(e) = encoded {
+        out.truncate(start);
+        return Err(Malformed::new("delta body", 0, "a value that can be encoded", e));
+    }
+    let whole = out.get_mut(start..).unwrap_or_default();
+    put(whole, at::LENGTH, &length.to_le_bytes());
+    put(whole, at::KIND, &[fixed.tag]);
+    put(whole, at::CLASS, &[fixed.class as u8]);
+    put(whole, at::FLAGS, &fixed.flags.to_le_bytes());
+    put(whole, at::ID_LENGTH, &(id.len() as u32).to_le_bytes());
+    put(whole, at::TOKENS, &fixed.tokens.to_le_bytes());
+    put(whole, at::PREVIOUS_INDEX, &fixed.previous.index.to_le_bytes());
+    put(whole, at::PREVIOUS_FRAME, &fixed.previous.frame.0.to_le_bytes());
+    put(whole, at::EMBEDDING_WIDTH, &(embedding.len() as u32).to_le_bytes());
+    let crc = seed.crc_without(whole, at::CRC);
+    put(whole, at::CRC, &crc.to_le_bytes());
+    out.resize(start + padded(length as usize), 0);
+    Ok(())
+}
+
+/// What an envelope holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decoded<'a> {
+    /// A delta, or an item of one.
+    Delta(Envelope<'a>),
+    /// Who wrote the frame.
+    Origin(Origin),
+}
+
+/// Whether an envelope's own checksum is looked at.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'s> {
+    /// The frame's checksum was found right just now.
+    Frame,
+    /// The envelope is read alone: its checksum, begun with this seed, must be right.
+    Alone(&'s Seed),
+}
+
+/// Bytes of the envelope at the beginning of `bytes`, padding included: what to read before [`decode`].
+///
+/// # Errors
+/// Too short for a header, or a length smaller than one.
+pub fn envelope_bytes(bytes: &[u8], offset: u64) -> Result<usize, Malformed> {
+    let length = Reader::new(bytes, offset).u32("envelope length")? as usize;
+    if length < ENVELOPE_HEADER_BYTES {
+        return Err(Malformed::new("envelope length", offset, "at least 40", length));
+    }
+    Ok(padded(length))
+}
+
+/// Decodes the envelope at the beginning of `bytes`, and answers the bytes behind its padding.
+///
+/// # Errors
+/// Too short; a wrong checksum (if asked for); an unknown kind, class or flag, or a combination that does
+/// not exist; reserved or padding bytes in use; an erased body that is not zero; a body that does not decode
+/// wholly; text that is not UTF-8.
+pub fn decode<'a>(
+    bytes: &'a [u8],
+    offset: u64,
+    trust: Trust<'_>,
+) -> Result<(Decoded<'a>, &'a [u8]), Malformed> {
+    let length = Reader::new(bytes, offset).u32("envelope length")? as usize;
+    envelope_bytes(bytes, offset)?;
+    let mut outer = Reader::new(bytes, offset);
+    let whole = outer.bytes("envelope", length)?;
+    outer.zeros("envelope padding", padded(length) - length)?;
+    if let Trust::Alone(seed) = trust {
+        check_crc(whole, offset, seed)?;
+    }
+    let mut r = Reader::new(whole, offset);
+    r.bytes("envelope length", 8)?;
+    let tag = r.u8("handle kind")?;
+    let class_at = r.offset();
+    let class = r.u8("operation class")?;
+    let class =
+        Class::from_tag(class).ok_or_else(|| Malformed::new("operation class", class_at, "1 to 6", class))?;
+    let flags_at = r.offset();
+    let flags = r.u16("flags")?;
+    if flags & !FLAGS_KNOWN != 0 {
+        return Err(Malformed::new("flags", flags_at, "known flags", format!("{flags:#06x}")));
+    }
+    let id_length = r.u32("handle id length")? as usize;
+    let tokens = r.u32("token cost")?;
+    let index = r.u32("previous index")?;
+    let previous = Last { frame: Frame(r.u64("previous frame")?), index };
+    let width_at = r.offset();
+    let width = r.u32("embedding width")? as usize;
+    if width > EMBEDDING_WIDTH_MAX {
+        return Err(Malformed::new("embedding width", width_at, "at most 65,536", width));
+    }
+    r.zeros("reserved bytes", 4)?;
+    let embedding = r.bytes("embedding", width * 4)?;
+    let id = text(&mut r, "handle id", id_length)?;
+    let fixed = Fixed { tag, class, flags, tokens, previous };
+    Ok((interpret(&fixed, embedding, id, r)?, outer.rest()))
+}
+
+fn check_crc(whole: &[u8], offset: u64, seed: &Seed) -> Result<(), Malformed> {
+    let mut r = Reader::new(whole, offset);
+    r.u32("envelope length")?;
+    let crc_at = r.offset();
+    let stored = r.u32("envelope checksum")?;
+    let crc = seed.crc_without(whole, at::CRC);
+    if stored == crc {
+        return Ok(());
+    }
+    Err(Malformed::new("envelope checksum", crc_at, format!("{crc:#010x}"), format!("{stored:#010x}")))
+}
+
+fn text<'a>(r: &mut Reader<'a>, what: &'static str, len: usize) -> Result<&'a str, Malformed> {
+    let offset = r.offset();
+    let bytes = r.bytes(what, len)?;
+    std::str::from_utf8(bytes).map_err(|e| Malformed::new(what, offset, "UTF-8", e))
+}
+
+fn interpret<'a>(
+    fixed: &Fixed,
+    embedding: &'a [u8],
+    id: &'a str,
+    mut r: Reader<'a>,
+) -> Result<Decoded<'a>, Malformed> {
+    let offset = r.offset();
+    let bad = |expected: &str| {
+        Malformed::new("handle kind", offset, expected, format!("{} of {}", fixed.class.name(), fixed.tag))
+    };
+    if fixed.tag == ORIGIN_TAG {
+        return match fixed.class {
+            Class::Origin => Ok(Decoded::Origin(take(&mut r, "origin")?)),
+            _ => Err(bad("an origin")),
+        };
+    }
+    let kind = HandleKind::from_tag(fixed.tag).ok_or_else(|| bad("a kind from 1 to 5"))?;
+    if fixed.class == Class::Origin {
+        return Err(bad("no origin"));
+    }
+    if !embedding.is_empty() && (kind, fixed.class) != (HandleKind::Vector, Class::Put) {
+        return Err(Malformed::new("embedding width", r.offset(), "0", embedding.len() / 4));
+    }
+    let item = fixed.flags & FLAG_ITEM != 0;
+    let op = if fixed.flags & FLAG_ERASED != 0 {
+        let mut blank = Reader::new(embedding, r.offset());
+        blank.zeros("erased embedding", embedding.len())?;
+        r.zeros("erased body", r.rest().len())?;
+        Op::Erased { kind, class: fixed.class, tokens: fixed.tokens }
+    } else {
+        operation(kind, fixed, embedding, &mut r)?
+    };
+    if item && fixed.class != Class::Put {
+        return Err(bad("an item that puts"));
+    }
+    Ok(Decoded::Delta(Envelope { id, previous: fixed.previous, item, op }))
+}
+
+fn operation<'a>(
+    kind: HandleKind,
+    fixed: &Fixed,
+    embedding: &'a [u8],
+    r: &mut Reader<'a>,
+) -> Result<Op<'a>, Malformed> {
+    let op = match (fixed.class, kind) {
+        (Class::Put, HandleKind::Notes) => Op::Remember(take(r, "note")?),
+        (Class::Put, HandleKind::Vector) => {
+            let mut upsert: super::delta::Upsert<'a> = take(r, "vector")?;
+            upsert.embedding = floats(embedding);
+            Op::Upsert(upsert)
+        }
+        (Class::Put, HandleKind::Episodic) => Op::Record(take(r, "episode")?),
+        (Class::Put, HandleKind::Working) => {
+            let mut push: super::delta::Push<'a> = take(r, "entry")?;
+            push.tokens = fixed.tokens;
+            Op::Push(push)
+        }
+        (Class::Remove, HandleKind::Notes) => Op::Forget { key: take(r, "key")? },
+        (Class::Remove, HandleKind::Vector) => Op::Delete { id: take(r, "id")? },
+        (Class::Clear, _) if kind != HandleKind::Notes => Op::Clear(kind),
+        (Class::Configure, _) => Op::Configure(take(r, "configuration")?),
+        (Class::Snapshot, _) => {
+            let head: HeadBody<'a> = take(r, "snapshot head")?;
+            let continues = fixed.flags & FLAG_CONTINUES != 0;
+            Op::Snapshot { config: head.config, items: head.items, continues }
+        }
+        _ => {
+            let found = format!("{} of {}", fixed.class.name(), kind.name());
+            return Err(Malformed::new("operation class", r.offset(), "an operation that exists", found));
+        }
+    };
+    if op.kind() != kind {
+        return Err(Malformed::new("configuration", r.offset(), kind.name(), op.kind().name()));
+    }
+    if !r.rest().is_empty() {
+        return Err(Malformed::new("delta body", r.offset(), "its end", format!("{} more", r.rest().len())));
+    }
+    Ok(op)
+}
+
+fn take<'a, T: Deserialize<'a>>(r: &mut Reader<'a>, what: &'static str) -> Result<T, Malformed> {
+    let offset = r.offset();
+    let (value, rest) = postcard::take_from_bytes(r.rest())
+        .map_err(|e| Malformed::new(what, offset, "a postcard value", e))?;
+    r.bytes(what, r.rest().len() - rest.len())?;
+    Ok(value)
+}
+
+/// Raw little-endian floats: borrowed where the slice is aligned and the machine little-endian.
+fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
+    if cfg!(target_endian = "little")
+        && let Ok(floats) = bytemuck::try_cast_slice(bytes)
+    {
+        return Cow::Borrowed(floats);
+    }
+    let (quads, _) = bytes.as_chunks::<4>();
+    Cow::Owned(quads.iter().map(|quad| f32::from_le_bytes(*quad)).collect())
+}
+
+/// The envelopes of a payload whose frame was found right: deltas with their index and offset.
+#[derive(Clone, Debug)]
+pub struct Deltas<'a> {
+    rest: &'a [u8],
+    offset: u64,
+    index: u32,
+    origin: Option<Origin>,
+    failed: bool,
+}
+
+/// One envelope met on the walk over a payload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delta<'a> {
+    /// Its index in the frame, the origin not counted.
+    pub index: u32,
+    /// Where it stands in the file.
+    pub offset: u64,
+    /// What it holds.
+    pub envelope: Envelope<'a>,
+}
+
+impl<'a> Deltas<'a> {
+    /// Begins at a payload that stands at `offset` of its file.
+    ///
+    /// # Errors
+    /// The first envelope does not decode.
+    pub fn new(payload: &'a [u8], offset: u64) -> Result<Deltas<'a>, Malformed> {
+        let mut deltas = Deltas { rest: payload, offset, index: 0, origin: None, failed: false };
+        if !payload.is_empty()
+            && let (Decoded::Origin(origin), rest) = decode(payload, offset, Trust::Frame)?
+        {
+            deltas.offset += (payload.len() - rest.len()) as u64;
+            (deltas.origin, deltas.rest) = (Some(origin), rest);
+        }
+        Ok(deltas)
+    }
+
+    /// Who wrote the frame, where it says so.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    fn step(&mut self) -> Result<Delta<'a>, Malformed> {
+        let (decoded, rest) = decode(self.rest, self.offset, Trust::Frame)?;
+        let Decoded::Delta(envelope) = decoded else {
+            return Err(Malformed::new("envelope", self.offset, "a delta", "a second origin"));
+        };
+        let delta = Delta { index: self.index, offset: self.offset, envelope };
+        self.offset += (self.rest.len() - rest.len()) as u64;
+        self.rest = rest;
+        self.index = self.index.saturating_add(1);
+        Ok(delta)
+    }
+}
+
+impl<'a> Iterator for Deltas<'a> {
+    type Item = Result<Delta<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.rest.is_empty() {
+            return None;
+        }
+        let step = self.step();
+        self.failed = step.is_err();
+        Some(step)
+    }
+}

@@ -8,3 +8,6 @@ pub mod codec;
 pub mod embed;
 
 pub mod store;
+
+pub use embed::{EmbedError, Embedder, StubEmbedder};
+pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};

@@ -5,6 +5,8 @@ pub mod position;
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 pub mod codec;
 
+pub mod error;
+
 pub mod embed;
 
 pub mod store;

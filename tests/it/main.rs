@@ -2,3 +2,4 @@
 
 mod embed;
 mod names;
+mod tidy;

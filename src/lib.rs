@@ -10,6 +10,7 @@ pub mod error;
 pub mod embed;
 
 pub mod store;
+mod view;
 
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};

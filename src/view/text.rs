@@ -1,0 +1,206 @@
+//! What notes say: the order of their keys, and every text that a person or a model reads about them.
+//!
+//! Owns: the literal sentences, the bounds and how each announces itself, folding to one line, and what a
+//! search pattern matches. Does not know: where a note lives, how its body is read, what else is in the view.
+//!
+//! Invariants: bounds are counted in code points, never bytes. Keys, summaries and excerpts are folded before
+//! they stand in a line, so no stored text can forge another line; no text ends with a line break. What is
+//! cut says so. Nothing here fails, and nothing stored is changed: all of it is display.
+
+pub(crate) mod pattern;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// A summary as displayed, in code points, its marker included.
+pub(crate) const SUMMARY_MAX: usize = 120;
+/// What of a body an excerpt shows, in code points before folding; markers are extra.
+pub(crate) const EXCERPT_MAX: usize = 240;
+/// How far before the occurrence an excerpt begins, in code points.
+pub(crate) const EXCERPT_LEAD: usize = 60;
+/// How many matches a search shows.
+pub(crate) const MATCHES_SHOWN_MAX: usize = 8;
+
+const SUMMARY_CUT: &str = "…(summary cut)";
+const EXCERPT_CUT: &str = "…(excerpt cut — recall this key for the full note)";
+const EXCERPT_LATER: &str = "…";
+const NO_SUMMARY: &str = "(no summary)";
+const EMPTY_BODY: &str = "(empty body)";
+const NO_MEMORIES: &str = "(no memories)";
+const NO_MATCHES: &str = "(no matches)";
+const INDEX_HEAD: &str =
+    "[memory index] recall(key) reads a note in full; search(pattern) looks inside notes";
+
+/// What stands in the place of a body that cannot be read back.
+pub(crate) const DAMAGED_BODY: &str = "(damaged: run verify)";
+
+/// A key that compares in stored key order, see [`compare_keys`]: for ordered maps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyOrder<K>(pub(crate) K);
+
+/// One match of a search, as its two lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Match {
+    /// What [`summary_line`] gave.
+    pub(crate) line: String,
+    /// What [`excerpt`] gave.
+    pub(crate) excerpt: String,
+}
+
+/// Stored key order: fewer `/`-segments first, then segment by segment as UTF-8 bytes. The empty key has one
+/// segment, which is empty. Only equal keys compare equal.
+pub(crate) fn compare_keys(a: &str, b: &str) -> Ordering {
+    let slashes = |key: &str| key.bytes().filter(|&byte| byte == b'/').count();
+    slashes(a).cmp(&slashes(b)).then_with(|| a.split('/').cmp(b.split('/')))
+}
+
+/// The text as one line: every run of white space and control characters is one space. Nothing is trimmed.
+pub(crate) fn fold_line(text: &str) -> Cow<'_, str> {
+    let mut in_run = false;
+    let folded = |c: char| {
+        let was_in_run = std::mem::replace(&mut in_run, is_blank(c));
+        !in_run || (c == ' ' && !was_in_run)
+    };
+    if text.chars().all(folded) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    let mut in_run = false;
+    for c in text.chars() {
+        if !is_blank(c) {
+            line.push(c);
+        } else if !in_run {
+            line.push(' ');
+        }
+        in_run = is_blank(c);
+    }
+    Cow::Owned(line)
+}
+
+/// The line of one note: `- key: summary`. The key is folded and never fitted; the summary is folded and
+/// fitted to [`SUMMARY_MAX`].
+pub(crate) fn summary_line(key: &str, summary: Option<&str>) -> String {
+    let summary = match summary {
+        Some(summary) if !summary.chars().all(is_blank) => fit_summary(fold_line(summary)),
+        _ => Cow::Borrowed(NO_SUMMARY),
+    };
+    format!("- {}: {summary}", fold_line(key))
+}
+
+/// What a match shows of a body: [`EXCERPT_MAX`] code points from [`EXCERPT_LEAD`] before the occurrence, or
+/// from the opening where the body holds none, as one line. `occurrence` counts code points from the body's
+/// first ([`code_points_before`] turns a byte offset into it).
+pub(crate) fn excerpt(body: &str, occurrence: Option<usize>) -> String {
+    if body.chars().all(is_blank) {
+        return EMPTY_BODY.to_owned();
+    }
+    let begin = occurrence.unwrap_or(0).saturating_sub(EXCERPT_LEAD);
+    let from = split_at_code_point(body, begin).1;
+    let (window, rest) = split_at_code_point(from, EXCERPT_MAX);
+    let opens = if begin > 0 { EXCERPT_LATER } else { "" };
+    let ends = if rest.is_empty() { "" } else { EXCERPT_CUT };
+    [opens, &fold_line(window), ends].concat()
+}
+
+/// How many code points of `text` begin before the byte at `offset`.
+pub(crate) fn code_points_before(text: &str, offset: usize) -> usize {
+    text.char_indices().take_while(|&(at, _)| at < offset).count()
+}
+
+/// `list_memories()`, from what [`summary_line`] gave for each note in stored key order.
+pub(crate) fn list<L: AsRef<str>>(lines: impl IntoIterator<Item = L>) -> String {
+    joined("", lines).unwrap_or_else(|| NO_MEMORIES.to_owned())
+}
+
+/// `index_note()`, from the same lines as [`list`]; empty when nothing is saved.
+pub(crate) fn index<L: AsRef<str>>(lines: impl IntoIterator<Item = L>) -> String {
+    joined(INDEX_HEAD, lines).unwrap_or_default()
+}
+
+/// `search(pattern)`, from at least the first [`MATCHES_SHOWN_MAX`] matches in stored key order, and the true
+/// number of all.
+pub(crate) fn search(matches: impl IntoIterator<Item = Match>, total: usize) -> String {
+    let mut lines: Vec<String> = matches
+        .into_iter()
+        .take(MATCHES_SHOWN_MAX)
+        .map(|Match { line, excerpt }| format!("{line}\n  {excerpt}"))
+        .collect();
+    if lines.is_empty() {
+        return NO_MATCHES.to_owned();
+    }
+    if total > lines.len() {
+        let shown = lines.len();
+        lines.push(format!("(showing {shown} of {total} matches — narrow the pattern to see the rest.)"));
+    }
+    lines.join("\n")
+}
+
+/// The answer of `remember`.
+pub(crate) fn saved(key: &str) -> String {
+    format!("saved {}", fold_line(key))
+}
+
+/// The answer of `recall` and `forget` where there is no such note.
+pub(crate) fn absent(key: &str) -> String {
+    format!("nothing is saved under {}", fold_line(key))
+}
+
+/// The answer of `forget`.
+pub(crate) fn forgot(key: &str) -> String {
+    format!("forgot {} (its history stays until erased)", fold_line(key))
+}
+
+impl<K: AsRef<str>> Ord for KeyOrder<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_keys(self.0.as_ref(), other.0.as_ref())
+    }
+}
+
+impl<K: AsRef<str>> PartialOrd for KeyOrder<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: AsRef<str>> PartialEq for KeyOrder<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_ref() == other.0.as_ref()
+    }
+}
+
+impl<K: AsRef<str>> Eq for KeyOrder<K> {}
+
+/// What folding makes a space. A text of nothing else counts as empty, since nothing of it would show.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+fn fit_summary(line: Cow<'_, str>) -> Cow<'_, str> {
+    if split_at_code_point(&line, SUMMARY_MAX).1.is_empty() {
+        return line;
+    }
+    let kept = SUMMARY_MAX.saturating_sub(SUMMARY_CUT.chars().count());
+    Cow::Owned([split_at_code_point(&line, kept).0, SUMMARY_CUT].concat())
+}
+
+/// The first `count` code points, or all there are, and the rest.
+fn split_at_code_point(text: &str, count: usize) -> (&str, &str) {
+    let at = text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
+    text.split_at_checked(at).unwrap_or((text, ""))
+}
+
+/// The head, if it is not empty, and the lines; none without a line.
+fn joined<L: AsRef<str>>(head: &str, lines: impl IntoIterator<Item = L>) -> Option<String> {
+    let mut text = head.to_owned();
+    let mut any = false;
+    for line in lines {
+        if any || !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line.as_ref());
+        any = true;
+    }
+    any.then_some(text)
+}

@@ -7,6 +7,8 @@ pub mod codec;
 
 pub mod error;
 
+pub mod disk;
+
 pub mod embed;
 
 pub mod store;

@@ -9,10 +9,12 @@ pub mod error;
 
 pub mod disk;
 
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+mod view;
+
 pub mod embed;
 
 pub mod store;
-mod view;
 
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};

@@ -12,7 +12,6 @@
 //! - A failed sync is reported once to each descriptor that was open; the bytes that it was to
 //!   write may be lost even if a later sync succeeds.
 //! - No file shrinks, except the lock file, which is never mapped.
-#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::fmt;
 use std::io;

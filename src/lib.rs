@@ -7,6 +7,7 @@ pub mod codec;
 
 pub mod error;
 
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 pub mod disk;
 
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]

@@ -103,10 +103,12 @@ pub trait File: fmt::Debug + Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Reserves space for the first `len` bytes, so that writing them cannot fail for want of space, and makes
-    /// the file at least that long; the new bytes are zero. Never shrinks, never changes a byte.
+    /// the file at least that long; the new bytes are zero. Never shrinks, never changes a byte. Growing is for
+    /// one at a time: nobody else may make the file longer meanwhile.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] when there is no room, quotas included.
+    /// [`io::ErrorKind::StorageFull`] when there is no room, quotas included. The size is then what it was, or,
+    /// on a filesystem that can only be made to reserve by writing, somewhat larger.
     fn allocate(&self, len: u64) -> io::Result<()>;
 
     /// Makes durable all that was written before the call, and the size.

@@ -349,15 +349,25 @@ fn write_all(file: &fs::File, mut bytes: &[u8], mut offset: u64) -> io::Result<(
     Ok(())
 }
 
+/// Blocks first, size second: a reservation that fails half-way would otherwise leave the file longer and the
+/// disk full. To set the size that the file has gives back the blocks beyond it.
 #[cfg(target_os = "linux")]
 fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
+    let size = file.metadata()?.len();
     loop {
-        match fallocate(file, FallocateFlags::empty(), 0, len) {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Ok(()) if len > size => return file.set_len(len),
+            Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return fill(file, len),
-            other => return Ok(other?),
+            Err(error) => {
+                if let Err(error) = file.set_len(size) {
+                    tracing::debug!(%error, "a failed reservation keeps the blocks that it got");
+                }
+                return Err(error.into());
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, one module per file.
 
+mod disk;
 mod embed;
 mod names;
+mod power;
 mod tidy;

@@ -229,7 +229,9 @@ fn from_newest<T>(of: &[T], choose: &mut dyn FnMut(u64) -> u64) -> Option<usize>
 fn survivor(versions: &[Sector], choose: &mut dyn FnMut(u64) -> u64, tear: Tear) -> Option<Sector> {
     let index = from_newest(versions, choose)?;
     let mut found = *versions.get(index)?;
-    if let (Tear::Byte, Some(older)) = (tear, index.checked_sub(1).and_then(|older| versions.get(older))) {
+    if let (Tear::Byte, Some(older)) = (tear, index.checked_sub(1).and_then(|older| versions.get(older)))
+        && choose(2) != 0
+    {
         let lost = usize::try_from(choose(SECTOR as u64)).unwrap_or(0).min(SECTOR);
         for (to, from) in found.iter_mut().zip(older).skip(SECTOR - lost) {
             *to = *from;

@@ -32,7 +32,7 @@ pub enum Error {
         /// The frame that was read.
         frame: Frame,
         /// What does not check out.
-        reason: Malformed,
+        reason: Box<Malformed>,
     },
 
     /// The operating system refused.
@@ -399,7 +399,7 @@ pub struct Cut {
 }
 
 /// The result of everything that can fail here.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An I/O error with its context; `StorageFull` becomes [`Error::DiskFull`].

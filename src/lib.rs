@@ -11,6 +11,12 @@ pub mod error;
 pub mod disk;
 
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+pub mod segment;
+
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+pub mod log;
+
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 mod view;
 
 pub mod embed;

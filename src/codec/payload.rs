@@ -11,7 +11,7 @@ use super::delta::{
     Class, Config, EMBEDDING_WIDTH_MAX, ENVELOPE_HEADER_BYTES, Envelope, FLAG_CONTINUES, FLAG_ERASED,
     FLAG_ITEM, FLAGS_KNOWN, HandleKind, ORIGIN_TAG, Op, Origin, envelope as at,
 };
-use super::frame::Seed;
+use super::frame::{CheckedFrame, FrameKind, LostRange, Seal, Seed};
 use super::wire::{Malformed, Reader, padded, put};
 use crate::position::{Frame, Last};
 
@@ -387,4 +387,47 @@ impl<'a> Iterator for Deltas<'a> {
         self.failed = step.is_err();
         Some(step)
     }
+}
+
+/// Holds the payload of a frame whose checksum is right against its kind: every envelope decodes, there are
+/// as many deltas as the header says, and every snapshot head has its items. `offset` is the payload's.
+///
+/// # Errors
+/// The first thing that does not hold.
+pub fn check(frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
+    match frame.header.kind {
+        FrameKind::Commit | FrameKind::Base => check_deltas(frame, offset),
+        FrameKind::Close if frame.payload.is_empty() => Ok(()),
+        FrameKind::Close => Err(Malformed::new("close marker", offset, "no payload", frame.payload.len())),
+        FrameKind::Seal => Seal::decode(frame.payload, offset).map(|_| ()),
+        FrameKind::Lost => LostRange::decode(frame.payload, offset).map(|_| ()),
+    }
+}
+
+fn check_deltas(frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
+    let mut count = 0_u64;
+    // Items still to come of the snapshot whose head was met last.
+    let mut awaited = 0_u64;
+    for delta in Deltas::new(frame.payload, offset)? {
+        let Delta { offset, envelope, .. } = delta?;
+        if envelope.item != (awaited > 0) {
+            let expected = if awaited > 0 { "an item of the snapshot" } else { "a delta" };
+            return Err(Malformed::new("envelope", offset, expected, "the other"));
+        }
+        if envelope.item {
+            awaited -= 1;
+            continue;
+        }
+        count += 1;
+        if let Op::Snapshot { items, .. } = envelope.op {
+            awaited = items;
+        }
+    }
+    if awaited > 0 {
+        return Err(Malformed::new("snapshot", offset, format!("{awaited} more items"), "the payload's end"));
+    }
+    if count != u64::from(frame.header.delta_count) {
+        return Err(Malformed::new("delta count", offset, frame.header.delta_count, count));
+    }
+    Ok(())
 }

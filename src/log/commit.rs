@@ -1,0 +1,438 @@
+//! The commit path: append under the writer's mutex, sync outside it, one sync for many.
+//!
+//! Laws: an acknowledged frame is durable; `durable` in a frame is the number captured before the sync that
+//! proved it began; who waits is served by a sync that began after its frame was appended; the first failed
+//! write or sync poisons the writer, and nothing is tried again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::recover::{DURABLE, Opening, Writing};
+use super::settle::random;
+use super::{Files, Index, Mark};
+use crate::codec::frame::{
+    self, FRAME_DELTAS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, PAYLOAD_MAX, Seal, Seed,
+};
+use crate::codec::segment::{Durable, FRAMES_START, SegmentHeader, StoreId};
+use crate::codec::wire::Malformed;
+use crate::disk::{Disk, File, Lock};
+use crate::error::{Error, Result};
+use crate::position::{Frame, Position, SegmentId, Time};
+use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions, TRAILER_BYTES};
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Once it survives a loss of power.
+    #[default]
+    Sync,
+    /// Once it is appended: it survives the death of the process, and a loss of power only after the
+    /// operating system wrote it at its own pace, or after `flush`.
+    Os,
+}
+
+/// Where the writer goes on.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) segment: Arc<Segment>,
+    pub(super) ordinal: u32,
+    pub(super) offset: u64,
+    pub(super) chain: Chain,
+    /// The nonce of the seal, if the segment ends in one.
+    pub(super) sealed: Option<u64>,
+    pub(super) frames: u64,
+    pub(super) commits: u64,
+    pub(super) last_kind: Option<FrameKind>,
+    /// Whether `log/` was synced by this opening since the segment got its name.
+    pub(super) dir_synced: bool,
+    pub(super) writer: u32,
+}
+
+/// The log, open for appending.
+#[derive(Debug)]
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    store: StoreId,
+    files: Files,
+    options: SegmentOptions,
+    tail: Mutex<Option<Tail>>,
+    index: Mutex<Index>,
+    /// Where the newest frame ends; changed only by the holder of `tail`.
+    mark: Mutex<Mark>,
+    durable: AtomicU64,
+    /// True while a sync is under way.
+    busy: Mutex<bool>,
+    turn: Condvar,
+    poison: OnceLock<Arc<Error>>,
+    durable_file: Arc<dyn File>,
+    /// Held for the life of the log.
+    lock: Mutex<Option<Lock>>,
+}
+
+/// A frame that was appended.
+#[derive(Clone, Copy, Debug)]
+pub struct Appended {
+    /// Its number.
+    pub frame: Frame,
+    /// Its time.
+    pub time: Time,
+    /// Where it stands.
+    pub at: Position,
+}
+
+/// The right to append: held from the decision to the append, never across a sync.
+#[derive(Debug)]
+pub struct Writer<'l> {
+    log: &'l Log,
+    tail: MutexGuard<'l, Option<Tail>>,
+}
+
+impl Log {
+    /// A log from an opening for writing, and what else was opened; `None` if it was opened for reading.
+    pub fn new(disk: Arc<dyn Disk>, options: SegmentOptions, opening: &mut Opening) -> Option<Log> {
+        let Writing { tail, lock, durable_file } = opening.writing.take()?;
+        let segment = tail.segment.id().first();
+        let mark = Mark { frame: tail.chain.number, segment, offset: tail.offset };
+        Some(Log {
+            disk,
+            store: opening.store,
+            files: opening.files.clone(),
+            options,
+            mark: Mutex::new(mark),
+            tail: Mutex::new(Some(tail)),
+            index: Mutex::new(std::mem::take(&mut opening.index)),
+            durable: AtomicU64::new(opening.durable.0),
+            busy: Mutex::new(false),
+            turn: Condvar::new(),
+            poison: OnceLock::new(),
+            durable_file,
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// The last frame that was appended.
+    pub fn appended(&self) -> Frame {
+        locked(&self.mark).frame
+    }
+
+    /// The last frame known durable.
+    pub fn durable(&self) -> Frame {
+        Frame(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Looks into the index of frames.
+    pub fn index<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        look(&locked(&self.index))
+    }
+
+    /// Waits for the right to append.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync; [`Error::Closed`].
+    pub fn writer(&self) -> Result<Writer<'_>> {
+        let tail = locked(&self.tail);
+        self.check_poison()?;
+        if tail.is_none() {
+            return Err(Error::Closed);
+        }
+        Ok(Writer { log: self, tail })
+    }
+
+    fn check_poison(&self) -> Result<()> {
+        self.poison.get().map_or(Ok(()), |cause| Err(Error::Poisoned { cause: cause.clone() }))
+    }
+
+    fn poison(&self, cause: Error) -> Error {
+        let cause = self.poison.get_or_init(|| Arc::new(cause)).clone();
+        tracing::error!(%cause, "a write failed; this writer stops");
+        // Under the mutex of the waiters, so that none can check before and sleep after.
+        let _busy = locked(&self.busy);
+        self.turn.notify_all();
+        Error::Poisoned { cause }
+    }
+
+    /// Waits until a frame is durable, by syncing what was appended or by waiting for a sync that began after
+    /// the frame was appended.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if a sync failed before the frame was known durable.
+    pub fn wait_durable(&self, frame: Frame) -> Result<()> {
+        loop {
+            let mut busy = locked(&self.busy);
+            if self.durable() >= frame {
+                return Ok(());
+            }
+            if let Some(cause) = self.poison.get() {
+                return Err(Error::OutcomeUnknown { frame, cause: cause.clone() });
+            }
+            if *busy {
+                // A sync that is under way may have begun before this frame was appended; whether it
+                // covers the frame, `durable` says afterwards.
+                drop(self.turn.wait(busy).unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
+            *busy = true;
+            drop(busy);
+            // From here to `finish_sync` no rotation and no other sync can begin.
+            let mark = *locked(&self.mark);
+            let files = self.files.now();
+            let synced = match files.last() {
+                Some(segment) => segment.sync().and_then(|()| self.raise(mark)),
+                None => Ok(()),
+            };
+            self.finish_sync(synced).map_err(|e| outcome_unknown(frame, e))?;
+        }
+    }
+
+    /// A sync by the holder of the writer: waits for the one under way, then syncs everything appended.
+    fn sync_all(&self, segment: &Segment) -> Result<()> {
+        let mut busy = locked(&self.busy);
+        while *busy {
+            busy = self.turn.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.check_poison()?;
+        *busy = true;
+        drop(busy);
+        let mark = *locked(&self.mark);
+        let synced = segment.sync().and_then(|()| self.raise(mark));
+        self.finish_sync(synced)
+    }
+
+    fn finish_sync(&self, synced: Result<()>) -> Result<()> {
+        let result = synced.map_err(|e| self.poison(e));
+        *locked(&self.busy) = false;
+        self.turn.notify_all();
+        result
+    }
+
+    /// Writes the promise, then lets it be known. Only whoever set `busy` comes here.
+    fn raise(&self, mark: Mark) -> Result<()> {
+        if mark.frame <= self.durable() {
+            return Ok(());
+        }
+        let Mark { frame, segment, offset } = mark;
+        let promise = Durable { store: self.store, frame, segment, offset };
+        self.durable_file
+            .write_at(0, &promise.encode())
+            .map_err(|e| Error::io("writing", self.disk.root().join(DURABLE), e))?;
+        self.durable.store(frame.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes everything durable that was appended before the call.
+    ///
+    /// # Errors
+    /// As [`Log::wait_durable`].
+    pub fn flush(&self) -> Result<()> {
+        self.wait_durable(self.appended())
+    }
+
+    /// Ends the log cleanly: a close marker, a sync, and the lock is free. Later writes are refused.
+    ///
+    /// # Errors
+    /// What the disk answers. The lock is free in any case.
+    pub fn close(&self) -> Result<()> {
+        let mut tail = locked(&self.tail);
+        let result = match tail.as_mut() {
+            Some(tail) if self.poison.get().is_none() => self.end(tail),
+            _ => Ok(()),
+        };
+        *tail = None;
+        *locked(&self.lock) = None;
+        result
+    }
+
+    fn end(&self, tail: &mut Tail) -> Result<()> {
+        let ended = matches!(tail.last_kind, None | Some(FrameKind::Close | FrameKind::Seal));
+        if ended {
+            return if self.durable() < tail.chain.number { self.sync_all(&tail.segment) } else { Ok(()) };
+        }
+        // Every append left room for the marker; a file that was mended may have none, and needs none.
+        if tail.segment.reserve(tail.offset + FRAME_HEADER_BYTES as u64, self.options.segment_bytes).is_ok() {
+            let mut buffer = vec![0; FRAME_HEADER_BYTES];
+            let header = self.header(tail, FrameKind::Close, tail.chain.number, tail.chain.time, 0);
+            self.put(tail, &mut buffer, header)?;
+        }
+        self.sync_all(&tail.segment)
+    }
+
+    fn header(
+        &self,
+        tail: &Tail,
+        kind: FrameKind,
+        number: Frame,
+        time: Time,
+        delta_count: u16,
+    ) -> FrameHeader {
+        FrameHeader {
+            payload_length: 0,
+            crc: 0,
+            number,
+            own_offset: u32::try_from(tail.offset).unwrap_or(u32::MAX),
+            previous_crc: tail.chain.previous_crc,
+            durable: self.durable(),
+            time,
+            kind,
+            delta_count,
+            writer: tail.writer,
+        }
+    }
+
+    /// Writes a frame for which space is reserved, and lets readers see it.
+    fn put(&self, tail: &mut Tail, buffer: &mut Vec<u8>, mut header: FrameHeader) -> Result<()> {
+        if tail.offset == FRAMES_START && !tail.dir_synced {
+            self.disk
+                .sync_dir(LOG_DIR)
+                .map_err(|e| self.poison(Error::io("syncing", self.disk.root().join(LOG_DIR), e)))?;
+        }
+        tail.dir_synced = true;
+        let crc = frame::finish(buffer, &mut header, tail.segment.seed());
+        tail.segment.write(tail.offset, buffer).map_err(|e| self.poison(e))?;
+        tail.offset += buffer.len() as u64;
+        tail.chain = Chain { previous_crc: crc, number: header.number, time: header.time };
+        tail.frames += 1;
+        tail.commits += u64::from(header.kind == FrameKind::Commit);
+        tail.last_kind = Some(header.kind);
+        tail.segment.publish(tail.offset);
+        let mark = Mark { frame: header.number, segment: tail.segment.id().first(), offset: tail.offset };
+        *locked(&self.mark) = mark;
+        Ok(())
+    }
+
+    /// Seals the full segment and begins the next. A failure to make the next one, such as a full disk, leaves
+    /// the sealed segment, and the next append tries again.
+    fn rotate(&self, tail: &mut Tail) -> Result<()> {
+        self.sync_all(&tail.segment)?;
+        let nonce = match tail.sealed {
+            Some(nonce) => nonce,
+            None => self.seal(tail)?,
+        };
+        let first = tail.chain.number.next().ok_or_else(numbers_end)?;
+        let header = SegmentHeader {
+            store: self.store,
+            first,
+            salt: random()?,
+            previous_nonce: nonce,
+            created: tail.chain.time,
+        };
+        let id = SegmentId::Segment { first };
+        let segment = match Segment::create(&*self.disk, id, header, self.options) {
+            Ok(segment) => Arc::new(segment),
+            Err(e @ Error::DiskFull { .. }) => return Err(e),
+            Err(e) => return Err(self.poison(e)),
+        };
+        self.files.push(segment.clone());
+        tail.ordinal += 1;
+        tail.offset = FRAMES_START;
+        tail.chain.previous_crc = 0;
+        (tail.sealed, tail.frames, tail.commits, tail.last_kind) = (None, 0, 0, None);
+        tail.dir_synced = true;
+        tail.segment = segment;
+        Ok(())
+    }
+
+    fn seal(&self, tail: &mut Tail) -> Result<u64> {
+        let digest = digest(&tail.segment, tail.offset)?;
+        let seal = Seal { frames: tail.frames, digest, nonce: random()? };
+        let mut buffer = vec![0; FRAME_HEADER_BYTES];
+        buffer.extend_from_slice(&seal.encode());
+        tail.segment.reserve(tail.offset + TRAILER_BYTES, self.options.segment_bytes)?;
+        let header = self.header(tail, FrameKind::Seal, tail.chain.number, tail.chain.time, 0);
+        self.put(tail, &mut buffer, header)?;
+        tail.sealed = Some(seal.nonce);
+        self.sync_all(&tail.segment)?;
+        Ok(seal.nonce)
+    }
+}
+
+impl Writer<'_> {
+    /// The time of the last frame: the next one's is not earlier.
+    pub fn last_time(&self) -> Time {
+        self.tail.as_ref().map_or(Time::ZERO, |tail| tail.chain.time)
+    }
+
+    /// Appends a commit. `encode` puts its envelopes behind the header's room, with the seed it is given, and
+    /// answers how many deltas they are; it is called again if the segment turns out to be full. Says where
+    /// the commit stands; the caller then folds it and lets go of the writer before it waits.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] and [`Error::DiskFull`]: refused, nothing was written. [`Error::OutcomeUnknown`]: a
+    /// write failed, and the writer is poisoned. Whatever `encode` answers.
+    pub fn append(
+        &mut self,
+        time: Time,
+        buffer: &mut Vec<u8>,
+        encode: &mut dyn FnMut(&mut Vec<u8>, &Seed) -> Result<usize>,
+    ) -> Result<Appended> {
+        let log = self.log;
+        let tail = self.tail.as_mut().ok_or(Error::Closed)?;
+        let number = tail.chain.number.next().ok_or_else(numbers_end)?;
+        let mut count = fill(buffer, tail, encode)?;
+        let full = log.options.segment_bytes;
+        let fits = tail.offset + buffer.len() as u64 + TRAILER_BYTES <= full;
+        if tail.sealed.is_some() || (!fits && tail.commits > 0) {
+            log.rotate(tail)?;
+            count = fill(buffer, tail, encode)?;
+        }
+        tail.segment.reserve(tail.offset + buffer.len() as u64 + TRAILER_BYTES, full)?;
+        let time = time.max(tail.chain.time);
+        let header = log.header(tail, FrameKind::Commit, number, time, count);
+        let at = Position { segment: tail.ordinal, offset: header.own_offset };
+        log.put(tail, buffer, header).map_err(|e| outcome_unknown(number, e))?;
+        locked(&log.index).commit(number, time, at);
+        Ok(Appended { frame: number, time, at })
+    }
+}
+
+/// Encodes a commit for the segment that the tail is in, and holds it against the limits.
+fn fill(
+    buffer: &mut Vec<u8>,
+    tail: &Tail,
+    encode: &mut dyn FnMut(&mut Vec<u8>, &Seed) -> Result<usize>,
+) -> Result<u16> {
+    buffer.clear();
+    buffer.resize(FRAME_HEADER_BYTES, 0);
+    let count = encode(buffer, tail.segment.seed())?;
+    let payload = buffer.len() - FRAME_HEADER_BYTES;
+    if payload > PAYLOAD_MAX {
+        let (limit, found) = (PAYLOAD_MAX as u64, payload as u64);
+        return Err(Error::TooLarge { what: "the commit in bytes", limit, found });
+    }
+    u16::try_from(count).map_err(|_| {
+        let (limit, found) = (FRAME_DELTAS_MAX as u64, count as u64);
+        Error::TooLarge { what: "the number of changes in one commit", limit, found }
+    })
+}
+
+/// xxh3-128 of a segment's frames up to `end`, read back from the file.
+pub(crate) fn digest(segment: &Segment, end: u64) -> Result<u128> {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    let mut at = FRAMES_START;
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(1 << 20);
+        let bytes = segment.read_raw(at, len)?;
+        if bytes.is_empty() {
+            let reason = Malformed::new("segment file", at, format_args!("{end} bytes"), "its end");
+            return Err(segment.corrupt(segment.id().first(), reason));
+        }
+        hash.update(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(hash.digest128())
+}
+
+fn outcome_unknown(frame: Frame, e: Error) -> Error {
+    match e {
+        Error::Poisoned { cause } => Error::OutcomeUnknown { frame, cause },
+        other => other,
+    }
+}
+
+fn numbers_end() -> Error {
+    Error::TooLarge { what: "the frame number", limit: u64::MAX, found: u64::MAX }
+}
+
+/// The content of a mutex. A thread that panicked while it held one left it between two whole states.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

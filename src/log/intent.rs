@@ -1,0 +1,108 @@
+//! Finishing a change of several files that was stated in INTENT.
+//!
+//! Whoever takes the lock and finds INTENT finishes it before anything else, so that the change has either
+//! happened wholly or not begun. Nothing is built here: all new files lie under their temporary names.
+
+use crate::codec::intent::Intent;
+use crate::codec::segment::{BadHeader, FORMAT_VERSION, SegmentHeader, StoreId};
+use crate::codec::wire::Malformed;
+use crate::disk::{Access, Disk};
+use crate::error::{Damage, Error, Evidence, Result};
+use crate::position::Frame;
+use crate::segment::LOG_DIR;
+
+/// The name of the file that states a change.
+pub(super) const INTENT: &str = "INTENT";
+
+/// Reads INTENT, if there is one.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NewerFormat`]; [`Error::Damaged`] for one that does not check out: its rename
+/// follows its sync, so a crash cannot tear it.
+pub(super) fn read(disk: &dyn Disk) -> Result<Option<Intent>> {
+    let path = disk.root().join(INTENT);
+    let file = match disk.open(INTENT, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("opening", path, e)),
+    };
+    let len = file.len().map_err(|e| Error::io("reading the size of", &path, e))?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 30)];
+    let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", &path, e))?;
+    match Intent::decode(bytes.get(..read).unwrap_or_default()) {
+        Ok(intent) => Ok(Some(intent)),
+        Err(BadHeader::Newer { version }) => {
+            Err(Error::NewerFormat { path, found: version, known: FORMAT_VERSION })
+        }
+        Err(BadHeader::Malformed(reason)) => Err(damage(disk, INTENT, reason)),
+    }
+}
+
+fn damage(disk: &dyn Disk, name: &str, reason: Malformed) -> Error {
+    let (path, segment) = (disk.root().to_path_buf(), name.to_owned());
+    Damage { path, segment, offset: 0, frame: Frame::ZERO, reason, evidence: Evidence::Header }.into()
+}
+
+/// Finishes an INTENT; the lock is held. Answers whether there was one.
+///
+/// # Errors
+/// As [`read`]; what the disk answers. INTENT stays then, and the next opening goes on with it.
+pub(super) fn finish(disk: &dyn Disk) -> Result<bool> {
+    let Some(intent) = read(disk)? else { return Ok(false) };
+    let io = |doing, path: String| move |e| Error::io(doing, path, e);
+    let sync =
+        |dir: &str| disk.sync_dir(dir).map_err(io("syncing", disk.root().join(dir).display().to_string()));
+    sync("")?;
+    for change in &intent.moves {
+        let (temporary, target) =
+            (format!("{LOG_DIR}/{}", change.temporary), format!("{LOG_DIR}/{}", change.target));
+        match disk.rename(&temporary, &target) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                has_salt(disk, &target, &change.target, intent.store, change.salt)?;
+            }
+            Err(e) => return Err(Error::io("renaming", disk.root().join(&temporary), e)),
+        }
+    }
+    for drop in &intent.drops {
+        remove(disk, &format!("{}/{}", drop.directory, drop.name))?;
+    }
+    let present = disk.list("").map_err(|e| Error::io("listing", disk.root(), e))?;
+    for dir in [LOG_DIR, "checkpoints", "quarantine"] {
+        if present.iter().any(|name| name == dir) {
+            sync(dir)?;
+        }
+    }
+    remove(disk, INTENT)?;
+    sync("")?;
+    Ok(true)
+}
+
+/// Removes a file that may be gone already.
+pub(super) fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
+    match disk.remove(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("removing", disk.root().join(path), e))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_salt(disk: &dyn Disk, path: &str, name: &str, store: StoreId, salt: u64) -> Result<()> {
+    let display = disk.root().join(path);
+    let file = disk.open(path, Access::Read).map_err(|e| Error::io("opening", &display, e))?;
+    let mut head = vec![0; 4096];
+    let len = file.read_at(0, &mut head).map_err(|e| Error::io("reading", &display, e))?;
+    let header = SegmentHeader::decode_either(head.get(..len).unwrap_or_default());
+    match header {
+        Ok(header) if header.salt == salt && header.store == store => Ok(()),
+        Ok(header) => {
+            let reason = Malformed::new("salt", 0, format!("{salt:#x}"), format!("{:#x}", header.salt));
+            Err(damage(disk, name, reason))
+        }
+        Err(BadHeader::Malformed(reason)) => Err(damage(disk, name, reason)),
+        Err(BadHeader::Newer { version }) => {
+            Err(Error::NewerFormat { path: display, found: version, known: FORMAT_VERSION })
+        }
+    }
+}

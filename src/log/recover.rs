@@ -1,0 +1,522 @@
+//! Opening: found files → a checked log → a usable one.
+//!
+//! Frames are checked one by one with positioned reads. Where the first does not check out, the verdict (in
+//! `settle`) says whether the end is unclean or the log damaged. An I/O error is never taken for either.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::commit::Tail;
+use super::settle::{self, Verdict};
+use super::{Files, Index, Met, intent};
+use crate::codec::frame::{FrameKind, LostRange, Seal};
+use crate::codec::segment::{DURABLE_BYTES, Durable, FRAMES_START, StoreId};
+use crate::codec::wire::Malformed;
+use crate::disk::{Access, Disk, File, Lock, LockError};
+use crate::error::{Damage, Error, Evidence, Recovery, Result};
+use crate::position::{Frame, Position, SegmentId, Time};
+use crate::segment::{Chain, LOG_DIR, Opened, Segment, SegmentOptions, Step, Walk};
+
+/// The names that a store's directory may hold.
+pub const ROOT_NAMES: [&str; 7] =
+    ["LOCK", "DURABLE", "INTENT", "INTENT.tmp", "log", "checkpoints", "quarantine"];
+/// The name of the promise.
+pub(super) const DURABLE: &str = "DURABLE";
+
+/// What a log is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Appending: takes the lock, creates what is not there, mends an unclean end.
+    Write {
+        /// How long to wait for the lock.
+        lock_wait: Duration,
+        /// Whether a network filesystem is accepted.
+        allow_network: bool,
+        /// The clock at opening, for the header of a first segment.
+        now: Time,
+    },
+    /// Reading: takes no lock, changes nothing, serves what checks out.
+    Read,
+}
+
+/// What opening hands each frame to: the fold.
+pub trait Fold {
+    /// Opening begins, perhaps again: forget what was folded.
+    fn begin(&mut self);
+
+    /// The next frame that holds deltas (`commit` or `base`); it was checked wholly.
+    fn frame(&mut self, met: &Met<'_>);
+}
+
+/// A log that can be used.
+#[derive(Debug)]
+pub struct Opening {
+    /// The store's id.
+    pub store: StoreId,
+    /// Its files.
+    pub files: Files,
+    /// Where frames stand.
+    pub index: Index,
+    /// What was found and mended.
+    pub recovery: Recovery,
+    /// The highest frame known durable.
+    pub durable: Frame,
+    /// The time of the last frame.
+    pub time: Time,
+    /// For the writer: where to go on, the lock, and DURABLE.
+    pub(super) writing: Option<Writing>,
+}
+
+/// What only a writer needs.
+#[derive(Debug)]
+pub(super) struct Writing {
+    pub(super) tail: Tail,
+    pub(super) lock: Lock,
+    pub(super) durable_file: Arc<dyn File>,
+}
+
+/// Whether a directory looks like a store: it is one if the log has a file or there is a promise.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NotAStore`] if it holds other things and no log.
+pub fn looks_like_store(disk: &dyn Disk) -> Result<bool> {
+    let list = |dir: &str| match disk.list(dir) {
+        Ok(names) => Ok(names),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::io("listing", disk.root().join(dir), e)),
+    };
+    let names = list("")?;
+    let in_log = if names.iter().any(|n| n == LOG_DIR) { list(LOG_DIR)? } else { Vec::new() };
+    if names.iter().any(|n| n == DURABLE) || in_log.iter().any(|n| SegmentId::from_file_name(n).is_some()) {
+        return Ok(true);
+    }
+    match names.into_iter().find(|name| !ROOT_NAMES.contains(&name.as_str())) {
+        Some(found) => Err(Error::NotAStore { path: disk.root().to_path_buf(), found }),
+        None => Ok(false),
+    }
+}
+
+/// Opens a log.
+///
+/// # Errors
+/// [`Error::NoSuchStore`] when reading where nothing is; [`Error::NotAStore`]; [`Error::Locked`];
+/// [`Error::NewerFormat`]; [`Error::NetworkFilesystem`]; [`Error::Damaged`] when writing (a reader is served
+/// up to the damage instead, and finds it in the report); [`Error::DiskFull`] when an unclean end cannot be
+/// kept; [`Error::Io`].
+pub fn open(
+    disk: &Arc<dyn Disk>,
+    options: SegmentOptions,
+    mode: Mode,
+    fold: &mut dyn Fold,
+) -> Result<Opening> {
+    match mode {
+        Mode::Write { lock_wait, allow_network, now } => {
+            open_for_writing(disk, options, lock_wait, allow_network, now, fold)
+        }
+        Mode::Read => open_for_reading(&**disk, options, fold),
+    }
+}
+
+fn open_for_writing(
+    disk: &Arc<dyn Disk>,
+    options: SegmentOptions,
+    lock_wait: Duration,
+    allow_network: bool,
+    now: Time,
+    fold: &mut dyn Fold,
+) -> Result<Opening> {
+    let root = disk.root().to_path_buf();
+    let io = |doing| move |e| Error::io(doing, &root, e);
+    if !looks_like_store(&**disk)? {
+        refuse_network(&**disk, allow_network)?;
+        disk.create_dir("").map_err(io("creating"))?;
+    }
+    refuse_network(&**disk, allow_network)?;
+    let lock = disk.lock(lock_wait).map_err(|e| lock_error(&**disk, e))?;
+    let finished_intent = intent::finish(&**disk)?;
+    settle::remove_temporaries(&**disk)?;
+    let promised = read_durable(&**disk)?;
+    let mut found = Found::look(&**disk, Access::Write)?;
+    if found.files.is_empty() {
+        let first = SegmentId::Segment { first: Frame(1) };
+        if let Some(durable) = promised.filter(|d| d.frame > Frame::ZERO) {
+            let reason = Malformed::new("segment file", 0, "the first segment", "no file");
+            return Err(damage(
+                &**disk,
+                &first.to_string(),
+                0,
+                Frame(1),
+                reason,
+                Evidence::Durable(durable.frame),
+            ));
+        }
+        settle::complete_creation(&**disk, first, options, now)?;
+        found = Found::look(&**disk, Access::Write)?;
+    }
+    let checked = found.check(&**disk, options, promised, fold)?;
+    settle::settle(disk, checked, lock, finished_intent)
+}
+
+fn refuse_network(disk: &dyn Disk, allow: bool) -> Result<()> {
+    let kind = disk.network().map_err(|e| Error::io("examining", disk.root(), e))?;
+    match kind {
+        Some(kind) if !allow => Err(Error::NetworkFilesystem { path: disk.root().to_path_buf(), kind }),
+        _ => Ok(()),
+    }
+}
+
+fn lock_error(disk: &dyn Disk, e: LockError) -> Error {
+    match e {
+        LockError::Held { holder } => {
+            let (pid, host) = holder.map(|h| (h.pid, h.host)).unzip();
+            Error::Locked { path: disk.root().to_path_buf(), pid, host }
+        }
+        LockError::Io(e) => Error::io("locking", disk.root().join(crate::disk::LOCK), e),
+    }
+}
+
+/// How often a reader looks again before it says damaged: a writer may be in the middle of something.
+const READ_ATTEMPTS: usize = 3;
+
+fn open_for_reading(disk: &dyn Disk, options: SegmentOptions, fold: &mut dyn Fold) -> Result<Opening> {
+    let mut last = None;
+    for _ in 0..READ_ATTEMPTS {
+        if !looks_like_store(disk)? {
+            return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
+        }
+        let intent = intent::read(disk)?;
+        // The promise is read before the frames: what it covers is in the log already.
+        let promised = read_durable(disk)?;
+        let found = Found::look_through(disk, intent.as_ref())?;
+        if found.files.is_empty() {
+            return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
+        }
+        let listed = found.files.clone();
+        let checked = found.check(disk, options, promised, fold)?;
+        let verdict = settle::verdict(disk, &checked)?;
+        let same =
+            intent::read(disk)? == intent && Found::look_through(disk, intent.as_ref())?.files == listed;
+        if same && !matches!(verdict, Verdict::Damaged(_)) {
+            return Ok(settle::serve(checked, verdict));
+        }
+        last = Some((checked, verdict));
+    }
+    match last {
+        Some((checked, verdict)) => Ok(settle::serve(checked, verdict)),
+        None => Err(Error::NoSuchStore { path: disk.root().to_path_buf() }),
+    }
+}
+
+/// The promise, if there is one that can be read. A torn or foreign one is no promise.
+pub(super) fn read_durable(disk: &dyn Disk) -> Result<Option<Durable>> {
+    let path = || disk.root().join(DURABLE);
+    let file = match disk.open(DURABLE, Access::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("opening", path(), e)),
+    };
+    let mut bytes = [0; DURABLE_BYTES];
+    let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", path(), e))?;
+    Ok(Durable::decode(bytes.get(..read).unwrap_or_default()).ok())
+}
+
+pub(super) fn damage(
+    disk: &dyn Disk,
+    segment: &str,
+    offset: u64,
+    frame: Frame,
+    reason: Malformed,
+    evidence: Evidence,
+) -> Error {
+    let (path, segment) = (disk.root().to_path_buf(), segment.to_owned());
+    Damage { path, segment, offset, frame, reason, evidence }.into()
+}
+
+/// The files of a log as the directory names them.
+#[derive(Debug)]
+struct Found {
+    /// Identity, name of the file that holds it, in the order of the log.
+    files: Vec<(SegmentId, String)>,
+    access: Access,
+}
+
+impl Found {
+    fn look(disk: &dyn Disk, access: Access) -> Result<Found> {
+        let names = match disk.list(LOG_DIR) {
+            Ok(names) => names,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(Error::io("listing", disk.root().join(LOG_DIR), e)),
+        };
+        let mut files: Vec<_> =
+            names.into_iter().filter_map(|name| Some((SegmentId::from_file_name(&name)?, name))).collect();
+        files.sort();
+        Ok(Found { files, access })
+    }
+
+    /// As a reader sees it while a change is under way: new files under either name, without the drops.
+    fn look_through(disk: &dyn Disk, intent: Option<&crate::codec::intent::Intent>) -> Result<Found> {
+        let mut found = Found::look(disk, Access::Read)?;
+        let Some(intent) = intent else { return Ok(found) };
+        found.files.retain(|(_, name)| {
+            !intent.drops.iter().any(|drop| drop.directory == LOG_DIR && drop.name == *name)
+                && !intent.moves.iter().any(|change| change.target == *name)
+        });
+        for change in &intent.moves {
+            let Some(id) = SegmentId::from_file_name(&change.target) else { continue };
+            let built = disk.id(&format!("{LOG_DIR}/{}", change.temporary)).is_ok();
+            let name = if built { &change.temporary } else { &change.target };
+            found.files.push((id, name.clone()));
+        }
+        found.files.sort();
+        Ok(found)
+    }
+
+    /// Checks every frame in order and hands it to the fold, up to the first that does not check out.
+    fn check(
+        self,
+        disk: &dyn Disk,
+        options: SegmentOptions,
+        promised: Option<Durable>,
+        fold: &mut dyn Fold,
+    ) -> Result<Checked> {
+        fold.begin();
+        let mut checked = Checked::new(promised);
+        let count = self.files.len();
+        for (i, (id, name)) in self.files.into_iter().enumerate() {
+            let last = i + 1 == count;
+            let access = if last { self.access } else { Access::Read };
+            let segment = match Segment::open(disk, &name, id, access, options)? {
+                Opened::Segment(segment) => segment,
+                Opened::BadHeader(reason) => {
+                    checked.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Header) });
+                    break;
+                }
+            };
+            if let Err(reason) = checked.enter(&segment, i) {
+                checked.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Lineage) });
+                break;
+            }
+            checked.walk(segment, fold)?;
+            if checked.sealed.is_none() && !last {
+                let stop = checked.stop.take();
+                let reason = stop
+                    .map_or_else(|| Malformed::new("segment", checked.end, "a seal", "zeros"), |s| s.reason);
+                checked.stop =
+                    Some(Stop { name, offset: checked.end, reason, evidence: Some(Evidence::NotLast) });
+                break;
+            }
+            if last && id.is_base() {
+                let reason = Malformed::new("log", checked.end, "a segment behind the base", "its end");
+                checked.stop =
+                    Some(Stop { name, offset: checked.end, reason, evidence: Some(Evidence::NotLast) });
+            }
+        }
+        Ok(checked)
+    }
+}
+
+/// Where checking stopped short of a clean end.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) name: String,
+    pub(super) offset: u64,
+    pub(super) reason: Malformed,
+    /// Set where the place itself says that this is damage.
+    pub(super) evidence: Option<Evidence>,
+}
+
+/// A log whose frames were checked up to a place.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) segments: Vec<Arc<Segment>>,
+    pub(super) store: StoreId,
+    pub(super) chain: Chain,
+    /// The nonce of the seal, where the last file ends in one.
+    pub(super) sealed: Option<u64>,
+    nonce: u64,
+    /// Where the checked frames of the last file end.
+    pub(super) end: u64,
+    pub(super) frames: u64,
+    pub(super) commits: u64,
+    pub(super) last_kind: Option<FrameKind>,
+    pub(super) stop: Option<Stop>,
+    pub(super) promised: Option<Durable>,
+    /// The highest promise of a frame or of DURABLE.
+    pub(super) promise: Frame,
+    pub(super) unproven: Unproven,
+    pub(super) index: Index,
+}
+
+impl Checked {
+    fn new(promised: Option<Durable>) -> Checked {
+        Checked {
+            segments: Vec::new(),
+            store: StoreId::default(),
+            chain: Chain::start(Frame::ZERO, Time::ZERO),
+            sealed: None,
+            nonce: 0,
+            end: FRAMES_START,
+            frames: 0,
+            commits: 0,
+            last_kind: None,
+            stop: None,
+            promise: promised.map_or(Frame::ZERO, |d| d.frame),
+            promised,
+            unproven: Unproven::default(),
+            index: Index::default(),
+        }
+    }
+
+    /// Holds a file's header against its name and the file before it.
+    fn enter(&mut self, segment: &Segment, ordinal: usize) -> Result<(), Malformed> {
+        let header = segment.header();
+        let bad = |what, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+            Err(Malformed::new(what, 0, expected, found))
+        };
+        if ordinal == 0 {
+            self.store = header.store;
+            if self.promised.is_some_and(|d| d.store != header.store) {
+                // Another store's promise says nothing about this log.
+                (self.promised, self.promise) = (None, Frame::ZERO);
+            }
+        }
+        if header.store != self.store {
+            return bad("store id", &self.store, &header.store);
+        }
+        if header.first != segment.id().first() {
+            return bad("first frame", &segment.id().first(), &header.first);
+        }
+        if header.previous_nonce != self.nonce {
+            let hex = |n: u64| format!("{n:#018x}");
+            return bad("previous nonce", &hex(self.nonce), &hex(header.previous_nonce));
+        }
+        match segment.id() {
+            SegmentId::Base { first, part } => {
+                if part as usize != ordinal + 1 || (ordinal > 0 && first.previous() != self.chain.number) {
+                    return bad("base part", &(ordinal + 1), &part);
+                }
+                self.chain.number = first.previous();
+                self.index.base(first.previous());
+            }
+            SegmentId::Segment { first } if Some(first) != self.chain.number.next() => {
+                let expected = self.chain.number.next().unwrap_or_default();
+                return bad("first frame", &expected, &first);
+            }
+            SegmentId::Segment { .. } => {}
+        }
+        self.chain = Chain::start(self.chain.number, self.chain.time);
+        (self.sealed, self.end, self.frames, self.commits, self.last_kind) = (None, FRAMES_START, 0, 0, None);
+        self.unproven = Unproven::starting_at(FRAMES_START);
+        Ok(())
+    }
+
+    /// Checks the frames of one file; publishes them.
+    fn walk(&mut self, segment: Segment, fold: &mut dyn Fold) -> Result<()> {
+        let ordinal = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        let base = segment.id().is_base();
+        let mut walk = Walk::new(&segment, FRAMES_START, segment.reserved());
+        self.stop = loop {
+            let at = walk.offset();
+            let stop = |reason| Stop { name: segment.id().to_string(), offset: at, reason, evidence: None };
+            match walk.step()? {
+                Step::End => break None,
+                Step::Bad(reason) => break Some(stop(reason)),
+                Step::Frame { offset, frame, bytes } => {
+                    if let Err(reason) = self.follow(&frame, offset, base) {
+                        break Some(stop(reason));
+                    }
+                    self.end = offset + bytes.len() as u64;
+                    self.unproven.add(bytes, frame.header.kind, frame.header.number, self.end);
+                    self.promise = self.promise.max(frame.header.durable);
+                    self.unproven.prove(self.promise);
+                    let at = Position { segment: ordinal, offset: u32::try_from(offset).unwrap_or(u32::MAX) };
+                    let (number, time) = (frame.header.number, frame.header.time);
+                    match frame.header.kind {
+                        FrameKind::Commit => {
+                            self.index.commit(number, time, at);
+                            fold.frame(&Met { at, frame });
+                        }
+                        FrameKind::Base => fold.frame(&Met { at, frame }),
+                        FrameKind::Lost => {
+                            if let Ok(range) = LostRange::decode(frame.payload, offset) {
+                                self.index.lose(range);
+                            }
+                        }
+                        FrameKind::Seal => break None,
+                        FrameKind::Close => {}
+                    }
+                }
+            }
+        };
+        segment.publish(self.end);
+        self.segments.push(Arc::new(segment));
+        Ok(())
+    }
+
+    /// Takes a frame into the chain, or says why it does not belong there.
+    fn follow(
+        &mut self,
+        frame: &crate::codec::frame::CheckedFrame<'_>,
+        offset: u64,
+        base: bool,
+    ) -> Result<(), Malformed> {
+        let kind = frame.header.kind;
+        let fits = match kind {
+            FrameKind::Seal => true,
+            FrameKind::Base => base,
+            _ => !base,
+        };
+        if !fits {
+            return Err(Malformed::new("frame kind", offset, "a kind of this file", kind.name()));
+        }
+        self.chain.follow(frame, offset)?;
+        if kind == FrameKind::Seal {
+            let seal = Seal::decode(frame.payload, offset)?;
+            if seal.frames != self.frames {
+                return Err(Malformed::new("sealed frames", offset, self.frames, seal.frames));
+            }
+            (self.sealed, self.nonce) = (Some(seal.nonce), seal.nonce);
+        }
+        self.frames += 1;
+        self.commits += u64::from(matches!(kind, FrameKind::Commit | FrameKind::Lost));
+        self.last_kind = Some(kind);
+        Ok(())
+    }
+}
+
+/// The bytes of the last file that no promise covers, exactly as they were checked.
+#[derive(Debug, Default)]
+pub(super) struct Unproven {
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Where the commits among them end.
+    ends: VecDeque<(Frame, u64)>,
+}
+
+impl Unproven {
+    fn starting_at(start: u64) -> Unproven {
+        Unproven { start, ..Unproven::default() }
+    }
+
+    fn add(&mut self, bytes: &[u8], kind: FrameKind, number: Frame, end: u64) {
+        self.bytes.extend_from_slice(bytes);
+        if kind == FrameKind::Commit {
+            self.ends.push_back((number, end));
+        }
+    }
+
+    /// Lets go of everything up to the end of the commit that a promise covers.
+    fn prove(&mut self, promise: Frame) {
+        let mut start = self.start;
+        while let Some(&(number, end)) = self.ends.front()
+            && number <= promise
+        {
+            start = end;
+            self.ends.pop_front();
+        }
+        let proven = usize::try_from(start - self.start).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes.drain(..proven);
+        self.start = start;
+    }
+}

@@ -1,0 +1,271 @@
+//! The two verdicts about the end of a log, and the mending of an unclean one.
+//!
+//! An end is cut only where nothing on disk contradicts an unclean end, and then the tail is kept in
+//! `quarantine/` and durable there before it is zeroed. Frames above the last promise are written again from
+//! the buffer in which they were checked: the page cache may show what the disk never got.
+
+use std::sync::Arc;
+
+use super::commit::Tail;
+use super::recover::{Checked, DURABLE, Opening, Writing, damage};
+use super::{Files, intent};
+use crate::codec::segment::{DURABLE_BYTES, Durable, SegmentHeader, StoreId};
+use crate::codec::wire::Malformed;
+use crate::disk::{Access, Disk, File, Lock};
+use crate::error::{Cut, Damage, Error, Evidence, Recovery, Result};
+use crate::position::{Frame, SegmentId, Time};
+use crate::segment::{LOG_DIR, Segment, SegmentOptions, find_promise};
+
+/// Where cut bytes are kept.
+const QUARANTINE: &str = "quarantine";
+/// How many zeros are written at a time.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// What the end of the log is.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Nothing stands behind the last frame.
+    Clean,
+    /// The last append was torn, and nobody was told that it was saved.
+    Unclean {
+        /// The bytes behind the last frame, up to the last that is not zero.
+        tail: Vec<u8>,
+        /// What did not check out.
+        reason: Malformed,
+    },
+    /// Frames that had been acknowledged are not there.
+    Damaged(Damage),
+}
+
+/// Looks at what stands behind the last checked frame, and at the promises.
+pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
+    let wanted = checked.chain.number.next().unwrap_or_default();
+    let name = checked.segments.last().map(|s| s.id().to_string()).unwrap_or_default();
+    let damaged = |name: &str, offset, reason, evidence| {
+        let (path, segment) = (disk.root().to_path_buf(), name.to_owned());
+        Ok(Verdict::Damaged(Damage { path, segment, offset, frame: wanted, reason, evidence }))
+    };
+    if let Some(stop) = &checked.stop
+        && let Some(evidence) = stop.evidence
+    {
+        return damaged(&stop.name, stop.offset, stop.reason.clone(), evidence);
+    }
+    let reason = match &checked.stop {
+        Some(stop) => stop.reason.clone(),
+        None => Malformed::new("frame header", checked.end, format_args!("frame {wanted}"), "zeros"),
+    };
+    let tail = tail(checked)?;
+    if let Some(segment) = checked.segments.last()
+        && let Some((offset, frame)) = find_promise(&tail, checked.end, segment.seed(), wanted)
+    {
+        return damaged(&name, checked.end, reason, Evidence::Promise { offset, frame });
+    }
+    if let Some(durable) = checked.promised.filter(|d| d.frame >= wanted) {
+        return damaged(&name, checked.end, reason, Evidence::Durable(durable.frame));
+    }
+    if tail.is_empty() {
+        return Ok(Verdict::Clean);
+    }
+    Ok(Verdict::Unclean { tail, reason })
+}
+
+/// The bytes behind the last checked frame, without the zeros at their end. Behind a seal there are none.
+fn tail(checked: &Checked) -> Result<Vec<u8>> {
+    let Some(segment) = checked.segments.last().filter(|_| checked.sealed.is_none()) else {
+        return Ok(Vec::new());
+    };
+    let len = usize::try_from(segment.reserved().saturating_sub(checked.end)).unwrap_or(usize::MAX);
+    let mut tail = segment.read_raw(checked.end, len)?;
+    let used = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    tail.truncate(used);
+    Ok(tail)
+}
+
+/// A log served for reading, up to what checks out.
+pub(super) fn serve(checked: Checked, verdict: Verdict) -> Opening {
+    let name = checked.segments.last().map(|s| s.id().to_string()).unwrap_or_default();
+    let mut recovery = Recovery::default();
+    match verdict {
+        Verdict::Clean => {}
+        Verdict::Unclean { tail, reason } => {
+            let (offset, len_bytes) = (checked.end, tail.len() as u64);
+            recovery.cut = Some(Cut { segment: name, offset, len_bytes, quarantine: None, reason });
+        }
+        Verdict::Damaged(damage) => recovery.damage = Some(damage),
+    }
+    Opening {
+        store: checked.store,
+        durable: checked.promise.min(checked.chain.number),
+        time: checked.chain.time,
+        files: Files::new(checked.segments),
+        index: checked.index,
+        recovery,
+        writing: None,
+    }
+}
+
+/// Turns a checked log into one that can be appended to; the lock is held.
+///
+/// # Errors
+/// [`Error::Damaged`]; [`Error::DiskFull`] when the tail cannot be kept; [`Error::Io`]. Nothing was cut then,
+/// unless its copy was durable.
+pub(super) fn settle(
+    disk: &Arc<dyn Disk>,
+    checked: Checked,
+    lock: Lock,
+    finished_intent: bool,
+) -> Result<Opening> {
+    let mut recovery = Recovery { finished_intent, ..Recovery::default() };
+    let verdict = verdict(&**disk, &checked)?;
+    let Some(segment) = checked.segments.last().cloned() else {
+        let reason = Malformed::new("log", 0, "a segment", "none");
+        return Err(damage(&**disk, LOG_DIR, 0, Frame(1), reason, Evidence::NotLast));
+    };
+    match verdict {
+        Verdict::Clean => {}
+        Verdict::Damaged(damage) => return Err(damage.into()),
+        Verdict::Unclean { tail, reason } => {
+            recovery.cut = Some(cut(&**disk, &segment, checked.end, &tail, reason)?);
+        }
+    }
+    let durable_file = durable_file(&**disk)?;
+    let unproven = &checked.unproven;
+    if !unproven.bytes.is_empty() {
+        segment.write(unproven.start, &unproven.bytes)?;
+        segment.sync()?;
+        recovery.rewritten_bytes = unproven.bytes.len() as u64;
+    }
+    let durable = checked.chain.number;
+    if recovery.cut.is_some() || recovery.rewritten_bytes > 0 {
+        let first = segment.id().first();
+        let promise = Durable { store: checked.store, frame: durable, segment: first, offset: checked.end };
+        let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
+        durable_file.write_at(0, &promise.encode()).map_err(io("writing"))?;
+        durable_file.sync_data().map_err(io("syncing"))?;
+    }
+    let tail = Tail {
+        ordinal: u32::try_from(checked.segments.len() - 1).unwrap_or(u32::MAX),
+        segment,
+        offset: checked.end,
+        chain: checked.chain.clone(),
+        sealed: checked.sealed,
+        frames: checked.frames,
+        commits: checked.commits,
+        last_kind: checked.last_kind,
+        dir_synced: false,
+        writer: random_writer()?,
+    };
+    Ok(Opening {
+        store: checked.store,
+        durable,
+        time: checked.chain.time,
+        files: Files::new(checked.segments),
+        index: checked.index,
+        recovery,
+        writing: Some(Writing { tail, lock, durable_file }),
+    })
+}
+
+/// Keeps the tail, then zeroes it.
+fn cut(disk: &dyn Disk, segment: &Segment, offset: u64, tail: &[u8], reason: Malformed) -> Result<Cut> {
+    let name = format!("{}.{offset}.{:08x}", segment.id(), random_writer()?);
+    let path = format!("{QUARANTINE}/{name}");
+    let display = disk.root().join(&path);
+    let io = |doing| move |e| Error::io(doing, &display, e);
+    disk.create_dir(QUARANTINE).map_err(io.clone()("creating the directory of"))?;
+    disk.sync_dir("").map_err(io.clone()("syncing the directory of"))?;
+    let file = disk.open(&path, Access::Create).map_err(io.clone()("creating"))?;
+    let kept = file
+        .allocate(tail.len() as u64)
+        .and_then(|()| file.write_at(0, tail))
+        .and_then(|()| file.sync_data())
+        .and_then(|()| disk.sync_dir(QUARANTINE));
+    if let Err(e) = kept {
+        // A copy that is not whole would only take space from the next try.
+        let _ = disk.remove(&path);
+        return Err(io("keeping a copy of an unclean end in")(e));
+    }
+    let mut at = offset;
+    let end = segment.reserved();
+    while at < end {
+        let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+        segment.write(at, ZEROS.get(..len).unwrap_or_default())?;
+        at += len as u64;
+    }
+    segment.sync()?;
+    let (segment, len_bytes) = (segment.id().to_string(), tail.len() as u64);
+    tracing::warn!(segment, offset, len_bytes, %reason, quarantine = name, "cut an unclean end");
+    Ok(Cut { segment, offset, len_bytes, quarantine: Some(name), reason })
+}
+
+/// Opens DURABLE for writing, or makes it.
+fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
+    let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
+    let file = match disk.open(DURABLE, Access::Write) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => disk.open(DURABLE, Access::Create),
+        other => other,
+    };
+    let file = file.map_err(io("opening"))?;
+    // Raising a promise must not fail for want of space.
+    file.allocate(DURABLE_BYTES as u64).map_err(io("reserving space for"))?;
+    Ok(file)
+}
+
+/// Makes whatever an interrupted (or not begun) creation left out: directories and first segment.
+pub(super) fn complete_creation(
+    disk: &dyn Disk,
+    id: SegmentId,
+    options: SegmentOptions,
+    now: Time,
+) -> Result<()> {
+    let io = |doing, dir: &str| {
+        let path = disk.root().join(dir);
+        move |e| Error::io(doing, path, e)
+    };
+    disk.create_dir("").map_err(io("creating", ""))?;
+    disk.create_dir(LOG_DIR).map_err(io("creating", LOG_DIR))?;
+    durable_file(disk)?;
+    disk.sync_dir("").map_err(io("syncing", ""))?;
+    let header = SegmentHeader {
+        store: StoreId(random_bytes()?),
+        first: id.first(),
+        salt: random()?,
+        previous_nonce: 0,
+        created: now,
+    };
+    Segment::create(disk, id, header, options)?;
+    Ok(())
+}
+
+/// Removes files that were being built when their builder died. Those of a change under way are not among
+/// them: INTENT was finished before.
+pub(super) fn remove_temporaries(disk: &dyn Disk) -> Result<()> {
+    for dir in ["", LOG_DIR] {
+        let names = match disk.list(dir) {
+            Ok(names) => names,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(Error::io("listing", disk.root().join(dir), e)),
+        };
+        for name in names.iter().filter(|name| name.ends_with(".tmp")) {
+            intent::remove(disk, format!("{dir}/{name}").trim_start_matches('/'))?;
+        }
+    }
+    Ok(())
+}
+
+/// A random number that is not 0, because zero means "none" in the format.
+pub(super) fn random() -> Result<u64> {
+    random_bytes().map(|bytes| u64::from_le_bytes(bytes).max(1))
+}
+
+/// A random number for this opening: it makes an identical frame written again another frame.
+fn random_writer() -> Result<u32> {
+    random_bytes().map(|bytes| u32::from_le_bytes(bytes).max(1))
+}
+
+/// Random bytes of the operating system.
+fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|e| Error::io("reading", "the system's random numbers", e.into()))?;
+    Ok(bytes)
+}

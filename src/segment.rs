@@ -1,0 +1,443 @@
+//! One file of the log: create, reserve, write, read, walk its frames.
+//!
+//! A segment introduces bytes to their meaning: it puts headers and frames of `codec` into a file of `disk`.
+//! It knows no other segment, so continuity across files and every verdict about an end belong to the log.
+//!
+//! Invariants: what lies below the published length never changes, except that recovery may write the very
+//! same bytes again; the file never shrinks; a header is synced before the file gets its name.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::codec::frame::{
+    self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seed,
+};
+use crate::codec::payload;
+use crate::codec::segment::{BadHeader, FORMAT_VERSION, FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader};
+use crate::codec::wire::Malformed;
+use crate::disk::{Access, Disk, File, FileId, Map};
+use crate::error::{Error, Result};
+use crate::position::{Frame, SegmentId, Time};
+
+/// The directory of the log.
+pub const LOG_DIR: &str = "log";
+/// The smallest step by which a file grows.
+pub const GROWTH_MIN_BYTES: u64 = 64 * 1024;
+/// The largest step by which a file grows, unless one frame needs more.
+pub const GROWTH_MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// Room kept behind every frame for a close marker and a seal, so that ending a segment needs no new space.
+pub const TRAILER_BYTES: u64 = (2 * FRAME_HEADER_BYTES + frame::SEAL_BYTES) as u64;
+/// How much a walk reads at a time.
+const READ_BYTES: usize = 256 * 1024;
+
+/// A file of the log, open.
+#[derive(Debug)]
+pub struct Segment {
+    id: SegmentId,
+    header: SegmentHeader,
+    seed: Seed,
+    file: Arc<dyn File>,
+    file_id: FileId,
+    map: Option<Map>,
+    reserved: AtomicU64,
+    published: AtomicU64,
+    display: std::path::PathBuf,
+}
+
+/// How segments are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentOptions {
+    /// The size at which a segment is full, in bytes.
+    pub segment_bytes: u64,
+    /// Whether reads go through a map where the disk offers one.
+    pub map: bool,
+}
+
+/// What an opened file turned out to be.
+#[derive(Debug)]
+pub enum Opened {
+    /// A segment.
+    Segment(Segment),
+    /// Neither header serves.
+    BadHeader(Malformed),
+}
+
+impl Segment {
+    /// Builds a segment under a temporary name, gives it its own, and makes that name durable.
+    ///
+    /// # Errors
+    /// What the disk answers; the temporary file is removed then, as far as the disk lets us.
+    pub fn create(
+        disk: &dyn Disk,
+        id: SegmentId,
+        header: SegmentHeader,
+        options: SegmentOptions,
+    ) -> Result<Segment> {
+        let path = format!("{LOG_DIR}/{id}");
+        let temporary = format!("{LOG_DIR}/{:016x}.tmp", header.salt);
+        let built = Segment::build(disk, &temporary, id, header, options);
+        let renamed = built.and_then(|segment| {
+            disk.rename(&temporary, &path)
+                .map_err(|e| Error::io("renaming", disk.root().join(&temporary), e))?;
+            Ok(segment)
+        });
+        match renamed {
+            Ok(segment) => {
+                disk.sync_dir(LOG_DIR).map_err(|e| Error::io("syncing", disk.root().join(LOG_DIR), e))?;
+                Ok(segment)
+            }
+            Err(e) => {
+                // Whatever is left over is removed by the next opening.
+                let _ = disk.remove(&temporary);
+                Err(e)
+            }
+        }
+    }
+
+    fn build(
+        disk: &dyn Disk,
+        temporary: &str,
+        id: SegmentId,
+        header: SegmentHeader,
+        options: SegmentOptions,
+    ) -> Result<Segment> {
+        let display = disk.root().join(temporary);
+        let io = |doing| move |e| Error::io(doing, disk.root().join(temporary), e);
+        let file = disk.open(temporary, Access::Create).map_err(io("creating"))?;
+        file.allocate(GROWTH_MIN_BYTES.min(options.segment_bytes)).map_err(io("reserving space"))?;
+        let bytes = header.encode();
+        for offset in SEGMENT_HEADER_OFFSETS {
+            file.write_at(offset, &bytes).map_err(io("writing"))?;
+        }
+        file.sync_data().map_err(io("syncing"))?;
+        let mut segment = Segment::with_file(file, display, id, header, options)?;
+        segment.display = disk.root().join(LOG_DIR).join(id.to_string());
+        Ok(segment)
+    }
+
+    /// Opens a named file and reads its header. Nothing behind the header is read or published.
+    ///
+    /// # Errors
+    /// What the disk answers; [`Error::NewerFormat`]. A header that does not serve is not an error here.
+    pub fn open(
+        disk: &dyn Disk,
+        name: &str,
+        id: SegmentId,
+        access: Access,
+        options: SegmentOptions,
+    ) -> Result<Opened> {
+        let path = format!("{LOG_DIR}/{name}");
+        let display = disk.root().join(&path);
+        let file = disk.open(&path, access).map_err(|e| Error::io("opening", &display, e))?;
+        let mut head = vec![0; FRAMES_START as usize];
+        let len = file.read_at(0, &mut head).map_err(|e| Error::io("reading", &display, e))?;
+        head.truncate(len);
+        match SegmentHeader::decode_either(&head) {
+            Ok(header) => Segment::with_file(file, display, id, header, options).map(Opened::Segment),
+            Err(BadHeader::Malformed(m)) => Ok(Opened::BadHeader(m)),
+            Err(BadHeader::Newer { version }) => {
+                Err(Error::NewerFormat { path: display, found: version, known: FORMAT_VERSION })
+            }
+        }
+    }
+
+    fn with_file(
+        file: Arc<dyn File>,
+        display: std::path::PathBuf,
+        id: SegmentId,
+        header: SegmentHeader,
+        options: SegmentOptions,
+    ) -> Result<Segment> {
+        let reserved = file.len().map_err(|e| Error::io("reading the size of", &display, e))?;
+        let file_id = file.id().map_err(|e| Error::io("reading the identity of", &display, e))?;
+        let map = if options.map {
+            let capacity = reserved.max(options.segment_bytes);
+            file.map(capacity).map_err(|e| Error::io("mapping", &display, e))?
+        } else {
+            None
+        };
+        let seed = Seed::new(header.salt);
+        let (reserved, published) = (AtomicU64::new(reserved), AtomicU64::new(FRAMES_START));
+        Ok(Segment { id, header, seed, file, file_id, map, reserved, published, display })
+    }
+
+    /// Which file of the log this is.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// The header.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// Begins every checksum in this file.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// Which file on the disk this is, whatever its name.
+    pub fn file_id(&self) -> FileId {
+        self.file_id
+    }
+
+    /// The file's path, for messages.
+    pub fn path(&self) -> &std::path::Path {
+        &self.display
+    }
+
+    /// The size of the file in bytes: reserved space included.
+    pub fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Acquire)
+    }
+
+    /// Bytes that readers may see.
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Lets readers see everything below `end`. Those bytes never change again.
+    pub fn publish(&self, end: u64) {
+        if let Some(map) = &self.map {
+            map.publish(end);
+        }
+        self.published.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Reserves space up to `end`, by steps that grow with the file, up to `full` unless `end` is beyond it.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] or [`Error::Io`]; nothing was written then, and the segment goes on as it is.
+    pub fn reserve(&self, end: u64, full: u64) -> Result<()> {
+        let size = self.reserved();
+        if end <= size {
+            return Ok(());
+        }
+        let step = (size / 8).clamp(GROWTH_MIN_BYTES, GROWTH_MAX_BYTES);
+        let len = end.max(size.saturating_add(step).min(full));
+        self.file.allocate(len).map_err(|e| Error::io("reserving space", &self.display, e))?;
+        self.reserved.fetch_max(len, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Writes bytes in place.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; any part may have been written then.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(offset, bytes).map_err(|e| Error::io("writing", &self.display, e))
+    }
+
+    /// Makes durable all that was written before the call.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; what was written may then never reach the disk.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| Error::io("syncing", &self.display, e))
+    }
+
+    /// Up to `len` bytes from `offset`, by position, also beyond what is published; fewer at the file's end.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn read_raw(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let read =
+            self.file.read_at(offset, &mut bytes).map_err(|e| Error::io("reading", &self.display, e))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// `len` published bytes from `offset`: borrowed from the map where there is one. `None` if they are not
+    /// all published.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn read(&self, offset: u64, len: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        if let Some(slice) = self.map.as_ref().and_then(|map| map.slice(offset, len as u64)) {
+            return Ok(Some(Cow::Borrowed(slice)));
+        }
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.published()) {
+            return Ok(None);
+        }
+        let bytes = self.read_raw(offset, len)?;
+        Ok((bytes.len() == len).then_some(Cow::Owned(bytes)))
+    }
+
+    /// One whole envelope that was published, its own checksum found right.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with its place if it does not check out (any more); [`Error::Io`].
+    pub fn envelope(&self, offset: u64, frame: Frame) -> Result<Cow<'_, [u8]>> {
+        let outside = || Malformed::new("envelope", offset, "published bytes", "none");
+        let head = self.read(offset, 4)?.ok_or_else(|| self.corrupt(frame, outside()))?;
+        let len = payload::envelope_bytes(&head, offset).map_err(|m| self.corrupt(frame, m))?;
+        let bytes = self.read(offset, len)?.ok_or_else(|| self.corrupt(frame, outside()))?;
+        payload::decode(&bytes, offset, payload::Trust::Alone(&self.seed))
+            .map_err(|m| self.corrupt(frame, m))?;
+        Ok(bytes)
+    }
+
+    /// The error of bytes that were whole at opening and are not any more.
+    pub fn corrupt(&self, frame: Frame, reason: Malformed) -> Error {
+        let path = self.display.clone();
+        Error::Corrupt { path, segment: self.id.to_string(), frame, reason: Box::new(reason) }
+    }
+}
+
+/// What must hold from one frame of a file to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The checksum of the frame before; 0 at the beginning of a file.
+    pub previous_crc: u32,
+    /// The last frame number that was given.
+    pub number: Frame,
+    /// The last frame's time.
+    pub time: Time,
+}
+
+impl Chain {
+    /// The chain at the beginning of a file whose first commit will be `first`.
+    pub fn start(number: Frame, time: Time) -> Chain {
+        Chain { previous_crc: 0, number, time }
+    }
+
+    /// Takes the next frame, or says why it is not the next.
+    ///
+    /// # Errors
+    /// Another previous checksum, a number that does not follow, a time that goes back, a payload that does
+    /// not decode. The chain is then as it was.
+    pub fn follow(&mut self, frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
+        let FrameHeader { previous_crc, number, time, kind, crc, .. } = frame.header;
+        if previous_crc != self.previous_crc {
+            let (e, f) = (format!("{:#010x}", self.previous_crc), format!("{previous_crc:#010x}"));
+            return Err(Malformed::new("previous checksum", offset, e, f));
+        }
+        let body = offset + FRAME_HEADER_BYTES as u64;
+        let expected = match kind {
+            FrameKind::Commit => self.number.next(),
+            FrameKind::Close | FrameKind::Seal | FrameKind::Base => Some(self.number),
+            FrameKind::Lost => {
+                let range = LostRange::decode(frame.payload, body)?;
+                (Some(range.first) == self.number.next()).then_some(range.last)
+            }
+        };
+        if expected != Some(number) {
+            let expected = expected.map_or("a range that follows".into(), |n| n.to_string());
+            return Err(Malformed::new("frame number", offset, expected, number));
+        }
+        if time < self.time {
+            return Err(Malformed::new("frame time", offset, format!("{} or later", self.time), time));
+        }
+        payload::check(frame, body)?;
+        *self = Chain { previous_crc: crc, number, time };
+        Ok(())
+    }
+}
+
+/// What a walk met.
+#[derive(Debug)]
+pub enum Step<'w> {
+    /// A frame whose checksum is right; whether it is the next one, [`Chain::follow`] says.
+    Frame {
+        /// Where it stands.
+        offset: u64,
+        /// The frame.
+        frame: CheckedFrame<'w>,
+        /// All its bytes, padding included.
+        bytes: &'w [u8],
+    },
+    /// Nothing was ever written here, or the file ends.
+    End,
+    /// Something stands here that is no frame.
+    Bad(Malformed),
+}
+
+/// A walk over the frames of one file, by positioned reads into one buffer.
+#[derive(Debug)]
+pub struct Walk<'s> {
+    segment: &'s Segment,
+    end: u64,
+    offset: u64,
+    buffer: Vec<u8>,
+    buffer_at: u64,
+}
+
+impl<'s> Walk<'s> {
+    /// Walks from `offset` (that of a frame) up to `end`.
+    pub fn new(segment: &'s Segment, offset: u64, end: u64) -> Walk<'s> {
+        Walk { segment, end, offset, buffer: Vec::new(), buffer_at: offset }
+    }
+
+    /// Where the next frame would stand.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next frame; the walk stays in front of anything else.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: never taken for the end or for damage.
+    pub fn step(&mut self) -> Result<Step<'_>> {
+        let offset = self.offset;
+        let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(Step::End);
+        }
+        let head = self.ensure(FRAME_HEADER_BYTES.min(left))?;
+        if frame::is_unwritten(head) {
+            return Ok(Step::End);
+        }
+        let header = match FrameHeader::decode(head, offset) {
+            Ok(header) => header,
+            Err(m) => return Ok(Step::Bad(m)),
+        };
+        let len = header.frame_bytes();
+        if len > left {
+            return Ok(Step::Bad(Malformed::new(
+                "payload length",
+                offset,
+                format!("at most {left} bytes left"),
+                len,
+            )));
+        }
+        self.ensure(len)?;
+        let start = usize::try_from(offset - self.buffer_at).unwrap_or(usize::MAX);
+        let bytes = self.buffer.get(start..).and_then(|b| b.get(..len)).unwrap_or_default();
+        match frame::decode(bytes, offset, &self.segment.seed) {
+            Ok(frame) => {
+                self.offset += len as u64;
+                Ok(Step::Frame { offset, frame, bytes })
+            }
+            Err(m) => Ok(Step::Bad(m)),
+        }
+    }
+
+    /// Makes sure that the buffer holds `len` bytes from the current offset, if the file has them.
+    fn ensure(&mut self, len: usize) -> Result<&[u8]> {
+        let start = usize::try_from(self.offset - self.buffer_at).unwrap_or(usize::MAX);
+        if self.buffer.len().saturating_sub(start) < len {
+            let left = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
+            self.buffer = self.segment.read_raw(self.offset, len.max(READ_BYTES).min(left))?;
+            self.buffer_at = self.offset;
+            return Ok(self.buffer.get(..len).unwrap_or(&self.buffer));
+        }
+        Ok(self.buffer.get(start..).and_then(|b| b.get(..len)).unwrap_or_default())
+    }
+}
+
+/// Looks through `bytes`, which stand at `offset` of the file, for a frame that promises `wanted` or more.
+///
+/// Number and chain of such a frame do not matter: that it was written with this file's salt for this very
+/// place says that `wanted` was durable then. Answers its offset and its promise.
+pub fn find_promise(bytes: &[u8], offset: u64, seed: &Seed, wanted: Frame) -> Option<(u64, Frame)> {
+    let step = FRAME_ALIGN as usize;
+    (0..bytes.len()).step_by(step).find_map(|i| {
+        let at = offset + i as u64;
+        let rest = bytes.get(i..)?;
+        let header = FrameHeader::decode(rest, at).ok().filter(|h| h.durable >= wanted)?;
+        frame::decode(rest, at, seed).ok()?;
+        Some((at, header.durable))
+    })
+}

@@ -268,10 +268,7 @@ fn nearest_existing(path: &Path) -> &Path {
 }
 
 fn make_directory(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(dir) {
+    match private_directory().create(dir) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         other => other,
     }
@@ -290,6 +287,18 @@ fn sync_directory(dir: &Path) -> io::Result<()> {
 fn sync_directory(dir: &Path) -> io::Result<()> {
     // Windows has no such call. What is absent is an error there too.
     fs::metadata(dir).map(|_| ())
+}
+
+#[cfg(unix)]
+fn private_directory() -> fs::DirBuilder {
+    let mut builder = fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private_directory() -> fs::DirBuilder {
+    fs::DirBuilder::new()
 }
 
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mnemolog::disk::{Access, Disk, File, FileDisk, LockError, MemoryDisk};
@@ -199,6 +200,26 @@ fn a_lock_file_that_was_replaced_is_locked_anew() {
     drop(stale);
     assert!(matches!(disk.lock(NO_WAIT), Err(LockError::Held { .. })));
     drop(fresh);
+}
+
+#[test]
+fn a_lock_file_replaced_between_opening_and_locking_is_not_taken_for_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FileDisk::new(dir.path()).unwrap();
+    let holders = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1500 {
+                    let Ok(_lock) = disk.lock(NO_WAIT) else { continue };
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    std::fs::remove_file(dir.path().join("LOCK")).unwrap();
+                }
+            });
+        }
+    });
 }
 
 #[test]

@@ -93,7 +93,9 @@ impl Intent {
         let ((id, moves, drops), rest): ((u64, Vec<Move>, Vec<Drop>), _) =
             postcard::take_from_bytes(r.rest())
                 .map_err(|e| Malformed::new("INTENT", at, "a postcard value", e))?;
-        let plain = |name: &str| !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "..";
+        let plain = |name: &str| {
+            !name.is_empty() && !name.contains(['/', '\\', '\0']) && ![".", ".."].contains(&name)
+        };
         let safe = moves.iter().all(|m| plain(&m.temporary) && plain(&m.target))
             && drops.iter().all(|d| plain(&d.name) && DROP_DIRECTORIES.contains(&d.directory.as_str()));
         if !safe || !rest.is_empty() {

@@ -11,7 +11,7 @@ use super::delta::{
     Class, Config, EMBEDDING_WIDTH_MAX, ENVELOPE_HEADER_BYTES, Envelope, FLAG_CONTINUES, FLAG_ERASED,
     FLAG_ITEM, FLAGS_KNOWN, HandleKind, ORIGIN_TAG, Op, Origin, envelope as at,
 };
-use super::frame::{CheckedFrame, FrameKind, LostRange, Seal, Seed};
+use super::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameKind, LostRange, Seal, Seed};
 use super::wire::{Malformed, Reader, padded, put};
 use crate::position::{Frame, Last};
 
@@ -35,7 +35,8 @@ struct Fixed {
 /// Appends the envelope of one operation, padded to 8 bytes. `out` must end at a multiple of 8.
 ///
 /// # Errors
-/// The body cannot be encoded or the envelope passes 4 GiB; `out` is then as it was.
+/// An operation that the format does not have (an item that does not put, a configuration of notes), a body
+/// that cannot be encoded, or an envelope beyond 4 GiB; `out` is then as it was.
 pub fn encode(
     out: &mut Vec<u8>,
     seed: &Seed,
@@ -54,6 +55,8 @@ pub fn encode(
     }
     let embedding: &[f32] = if let Op::Upsert(upsert) = op { &upsert.embedding } else { &[] };
     let fixed = Fixed { tag: op.kind() as u8, class: op.class(), flags, tokens, previous };
+    combination(op.kind(), &fixed, !embedding.is_empty())
+        .map_err(|expected| Malformed::new("operation", 0, expected, op.class().name()))?;
     write(out, seed, &fixed, id, embedding, |out| match op {
         Op::Remember(note) => body(out, note),
         Op::Upsert(upsert) => body(out, upsert),
@@ -233,31 +236,51 @@ fn interpret<'a>(
         Malformed::new("handle kind", offset, expected, format!("{} of {}", fixed.class.name(), fixed.tag))
     };
     if fixed.tag == ORIGIN_TAG {
-        return match fixed.class {
-            Class::Origin => Ok(Decoded::Origin(take(&mut r, "origin")?)),
-            _ => Err(bad("an origin")),
-        };
+        let bare = fixed.flags == 0 && fixed.tokens == 0 && fixed.previous == Last::default();
+        if fixed.class != Class::Origin || !bare || !embedding.is_empty() || !id.is_empty() {
+            return Err(bad("a bare origin"));
+        }
+        let origin = take(&mut r, "origin")?;
+        ended(&r)?;
+        return Ok(Decoded::Origin(origin));
     }
     let kind = HandleKind::from_tag(fixed.tag).ok_or_else(|| bad("a kind from 1 to 5"))?;
-    if fixed.class == Class::Origin {
-        return Err(bad("no origin"));
-    }
-    if !embedding.is_empty() && (kind, fixed.class) != (HandleKind::Vector, Class::Put) {
-        return Err(Malformed::new("embedding width", r.offset(), "0", embedding.len() / 4));
-    }
-    let item = fixed.flags & FLAG_ITEM != 0;
+    combination(kind, fixed, !embedding.is_empty()).map_err(bad)?;
     let op = if fixed.flags & FLAG_ERASED != 0 {
-        let mut blank = Reader::new(embedding, r.offset());
+        let mut blank = Reader::new(embedding, offset);
         blank.zeros("erased embedding", embedding.len())?;
         r.zeros("erased body", r.rest().len())?;
         Op::Erased { kind, class: fixed.class, tokens: fixed.tokens }
     } else {
         operation(kind, fixed, embedding, &mut r)?
     };
-    if item && fixed.class != Class::Put {
-        return Err(bad("an item that puts"));
-    }
+    let item = fixed.flags & FLAG_ITEM != 0;
     Ok(Decoded::Delta(Envelope { id, previous: fixed.previous, item, op }))
+}
+
+/// Refuses what no writer writes; the error is what the format asks for instead.
+fn combination(kind: HandleKind, fixed: &Fixed, embeds: bool) -> Result<(), &'static str> {
+    let has = |flag: u16| fixed.flags & flag != 0;
+    match (kind, fixed.class) {
+        (_, Class::Origin) => return Err("no origin"),
+        (HandleKind::Notes, Class::Clear | Class::Configure)
+        | (HandleKind::Episodic | HandleKind::Working, Class::Remove) => {
+            return Err("an operation that exists");
+        }
+        _ => {}
+    }
+    let put_of = |of: HandleKind| (kind, fixed.class) == (of, Class::Put);
+    if embeds && !put_of(HandleKind::Vector) {
+        Err("no embedding")
+    } else if fixed.tokens != 0 && !put_of(HandleKind::Working) {
+        Err("no token cost")
+    } else if has(FLAG_ITEM) && fixed.class != Class::Put {
+        Err("an item that puts")
+    } else if has(FLAG_CONTINUES) && (fixed.class != Class::Snapshot || has(FLAG_ERASED)) {
+        Err("only a whole snapshot that continues")
+    } else {
+        Ok(())
+    }
 }
 
 fn operation<'a>(
@@ -281,7 +304,7 @@ fn operation<'a>(
         }
         (Class::Remove, HandleKind::Notes) => Op::Forget { key: take(r, "key")? },
         (Class::Remove, HandleKind::Vector) => Op::Delete { id: take(r, "id")? },
-        (Class::Clear, _) if kind != HandleKind::Notes => Op::Clear(kind),
+        (Class::Clear, _) => Op::Clear(kind),
         (Class::Configure, _) => Op::Configure(take(r, "configuration")?),
         (Class::Snapshot, _) => {
             let head: HeadBody<'a> = take(r, "snapshot head")?;
@@ -296,10 +319,15 @@ fn operation<'a>(
     if op.kind() != kind {
         return Err(Malformed::new("configuration", r.offset(), kind.name(), op.kind().name()));
     }
-    if !r.rest().is_empty() {
-        return Err(Malformed::new("delta body", r.offset(), "its end", format!("{} more", r.rest().len())));
-    }
+    ended(r)?;
     Ok(op)
+}
+
+fn ended(r: &Reader<'_>) -> Result<(), Malformed> {
+    if r.rest().is_empty() {
+        return Ok(());
+    }
+    Err(Malformed::new("delta body", r.offset(), "its end", format!("{} more", r.rest().len())))
 }
 
 fn take<'a, T: Deserialize<'a>>(r: &mut Reader<'a>, what: &'static str) -> Result<T, Malformed> {
@@ -322,13 +350,29 @@ fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
 }
 
 /// The envelopes of a payload whose frame was found right: deltas with their index and offset.
+///
+/// The walk also holds the structure: items stand behind a head of their handle, as many as it says, and
+/// (for [`Deltas::of`]) the frame has as many deltas as its header says. Behind an erased head, whose count
+/// is gone, every item is erased.
 #[derive(Clone, Debug)]
 pub struct Deltas<'a> {
     rest: &'a [u8],
     offset: u64,
     index: u32,
     origin: Option<Origin>,
+    head: Option<Head<'a>>,
+    /// Deltas that the frame header still promises, where it was asked.
+    due: Option<u16>,
     failed: bool,
+}
+
+/// The snapshot whose items are being met.
+#[derive(Clone, Debug)]
+struct Head<'a> {
+    kind: HandleKind,
+    id: &'a str,
+    /// Items to come; `None` behind an erased head.
+    due: Option<u64>,
 }
 
 /// One envelope met on the walk over a payload.
@@ -343,12 +387,13 @@ pub struct Delta<'a> {
 }
 
 impl<'a> Deltas<'a> {
-    /// Begins at a payload that stands at `offset` of its file.
+    /// Begins at a payload that stands at `offset` of its file. The number of deltas is not looked at.
     ///
     /// # Errors
     /// The first envelope does not decode.
     pub fn new(payload: &'a [u8], offset: u64) -> Result<Deltas<'a>, Malformed> {
-        let mut deltas = Deltas { rest: payload, offset, index: 0, origin: None, failed: false };
+        let mut deltas =
+            Deltas { rest: payload, offset, index: 0, origin: None, head: None, due: None, failed: false };
         if !payload.is_empty()
             && let (Decoded::Origin(origin), rest) = decode(payload, offset, Trust::Frame)?
         {
@@ -356,6 +401,16 @@ impl<'a> Deltas<'a> {
             (deltas.origin, deltas.rest) = (Some(origin), rest);
         }
         Ok(deltas)
+    }
+
+    /// Begins at the payload of a commit or a base, and holds it to the delta count of its header.
+    ///
+    /// # Errors
+    /// As [`Deltas::new`].
+    pub fn of(frame: &CheckedFrame<'a>) -> Result<Deltas<'a>, Malformed> {
+        let offset = u64::from(frame.header.own_offset) + FRAME_HEADER_BYTES as u64;
+        let deltas = Deltas::new(frame.payload, offset)?;
+        Ok(Deltas { due: Some(frame.header.delta_count), ..deltas })
     }
 
     /// Who wrote the frame, where it says so.
@@ -368,11 +423,72 @@ impl<'a> Deltas<'a> {
         let Decoded::Delta(envelope) = decoded else {
             return Err(Malformed::new("envelope", self.offset, "a delta", "a second origin"));
         };
+        if envelope.item {
+            self.item(&envelope)?
+        } else {
+            self.delta(&envelope)?
+        }
         let delta = Delta { index: self.index, offset: self.offset, envelope };
         self.offset += (self.rest.len() - rest.len()) as u64;
         self.rest = rest;
         self.index = self.index.saturating_add(1);
         Ok(delta)
+    }
+
+    fn item(&mut self, envelope: &Envelope<'a>) -> Result<(), Malformed> {
+        let bad = |expected: &str| Err(Malformed::new("snapshot item", self.offset, expected, "another"));
+        let Some(head) = &mut self.head else { return bad("a head before it") };
+        if (head.kind, head.id) != (envelope.op.kind(), envelope.id) {
+            return bad("the handle of its head");
+        }
+        match &mut head.due {
+            Some(0) => return bad("no more items than its head says"),
+            Some(due) => *due -= 1,
+            None if !matches!(envelope.op, Op::Erased { .. }) => return bad("an erased item"),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, envelope: &Envelope<'a>) -> Result<(), Malformed> {
+        self.no_item_due()?;
+        self.head = match &envelope.op {
+            Op::Snapshot { items, .. } => Some(Some(*items)),
+            Op::Erased { class: Class::Snapshot, .. } => Some(None),
+            _ => None,
+        }
+        .map(|due| Head { kind: envelope.op.kind(), id: envelope.id, due });
+        match &mut self.due {
+            Some(0) => {
+                Err(Malformed::new("delta count", self.offset, "the end of the frame", "a delta more"))
+            }
+            Some(due) => {
+                *due -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn no_item_due(&self) -> Result<(), Malformed> {
+        match self.head.as_ref().and_then(|head| head.due) {
+            None | Some(0) => Ok(()),
+            Some(due) => {
+                let expected = format!("{due} more");
+                Err(Malformed::new("snapshot items", self.offset, expected, "their end"))
+            }
+        }
+    }
+
+    fn end(&self) -> Result<(), Malformed> {
+        self.no_item_due()?;
+        match self.due {
+            None | Some(0) => Ok(()),
+            Some(due) => {
+                let expected = format!("{due} more");
+                Err(Malformed::new("delta count", self.offset, expected, "the end of the frame"))
+            }
+        }
     }
 }
 
@@ -380,12 +496,12 @@ impl<'a> Iterator for Deltas<'a> {
     type Item = Result<Delta<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed || self.rest.is_empty() {
+        if self.failed {
             return None;
         }
-        let step = self.step();
-        self.failed = step.is_err();
-        Some(step)
+        let step = if self.rest.is_empty() { self.end().err().map(Err) } else { Some(self.step()) };
+        self.failed = !matches!(step, Some(Ok(_)));
+        step
     }
 }
 
@@ -396,38 +512,10 @@ impl<'a> Iterator for Deltas<'a> {
 /// The first thing that does not hold.
 pub fn check(frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
     match frame.header.kind {
-        FrameKind::Commit | FrameKind::Base => check_deltas(frame, offset),
+        FrameKind::Commit | FrameKind::Base => Deltas::of(frame)?.try_for_each(|delta| delta.map(drop)),
         FrameKind::Close if frame.payload.is_empty() => Ok(()),
         FrameKind::Close => Err(Malformed::new("close marker", offset, "no payload", frame.payload.len())),
         FrameKind::Seal => Seal::decode(frame.payload, offset).map(|_| ()),
         FrameKind::Lost => LostRange::decode(frame.payload, offset).map(|_| ()),
     }
-}
-
-fn check_deltas(frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
-    let mut count = 0_u64;
-    // Items still to come of the snapshot whose head was met last.
-    let mut awaited = 0_u64;
-    for delta in Deltas::new(frame.payload, offset)? {
-        let Delta { offset, envelope, .. } = delta?;
-        if envelope.item != (awaited > 0) {
-            let expected = if awaited > 0 { "an item of the snapshot" } else { "a delta" };
-            return Err(Malformed::new("envelope", offset, expected, "the other"));
-        }
-        if envelope.item {
-            awaited -= 1;
-            continue;
-        }
-        count += 1;
-        if let Op::Snapshot { items, .. } = envelope.op {
-            awaited = items;
-        }
-    }
-    if awaited > 0 {
-        return Err(Malformed::new("snapshot", offset, format!("{awaited} more items"), "the payload's end"));
-    }
-    if count != u64::from(frame.header.delta_count) {
-        return Err(Malformed::new("delta count", offset, frame.header.delta_count, count));
-    }
-    Ok(())
 }

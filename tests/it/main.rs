@@ -3,5 +3,6 @@
 mod disk;
 mod embed;
 mod names;
+mod payload;
 mod power;
 mod tidy;

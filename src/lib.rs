@@ -17,7 +17,7 @@ pub mod segment;
 pub mod log;
 
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
-mod view;
+pub mod view;
 
 pub mod embed;
 

@@ -1,0 +1,154 @@
+//! Episodes: a ring in the order they were recorded. Keys may repeat.
+//!
+//! Owns the ring's size and eviction. Keys stand in memory, values in the log. Does not know the clock: the
+//! time of an episode stands in the delta, and order is the order of recording, whatever the times say.
+//!
+//! Invariant: the ring holds at most `max` places; the placeholder of an erased episode occupies one, so that
+//! erasing brings nothing back that was evicted and evicts nothing that was not.
+
+use std::sync::Arc;
+
+use imbl::Vector;
+
+use super::{Bodies, Taken, View, begin_snapshot, read};
+use crate::codec::delta::{Class, Config, HandleKind, Op, Record};
+use crate::codec::json::Json;
+use crate::codec::snapshot::BadSnapshot;
+use crate::error::Result;
+use crate::position::{Frame, Place, Position, Time};
+
+/// The state of a ring of episodes.
+#[derive(Clone, Debug, Default)]
+pub struct EpisodicView {
+    /// None is the placeholder of an erased episode.
+    ring: Vector<Option<Entry>>,
+    placeholders: usize,
+    max: Option<u64>,
+}
+
+/// One episode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Episode {
+    /// Its key.
+    pub key: String,
+    /// What happened.
+    pub value: Json,
+    /// Milliseconds since the Unix epoch, as the caller or the clock said.
+    pub timestamp_ms: i64,
+    /// The commit that recorded it, or brought it in a snapshot.
+    pub frame: Frame,
+    /// That commit's time.
+    pub time: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Arc<str>,
+    timestamp_ms: i64,
+    frame: Frame,
+    time: Time,
+    at: Position,
+}
+
+impl EpisodicView {
+    /// The last `n` episodes, newest first; erased ones are absent.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub fn recent(&self, n: usize, bodies: &dyn Bodies) -> Result<Vec<Episode>> {
+        self.ring.iter().rev().flatten().take(n).map(|entry| entry.read(bodies)).collect()
+    }
+
+    /// Every episode whose key begins with `prefix`, in the order of recording; erased ones are absent.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub fn search_by_key(&self, prefix: &str, bodies: &dyn Bodies) -> Result<Vec<Episode>> {
+        let found = self.ring.iter().flatten().filter(|entry| entry.key.starts_with(prefix));
+        found.map(|entry| entry.read(bodies)).collect()
+    }
+
+    /// The most episodes that the ring holds, at least 1; none if it is unbounded.
+    pub fn max(&self) -> Option<u64> {
+        self.max
+    }
+
+    fn push(&mut self, entry: Option<Entry>) {
+        self.placeholders += usize::from(entry.is_none());
+        self.ring.push_back(entry);
+        self.evict();
+    }
+
+    fn evict(&mut self) {
+        while self.max.is_some_and(|max| self.ring.len() as u64 > max) {
+            let Some(oldest) = self.ring.pop_front() else { return };
+            self.placeholders -= usize::from(oldest.is_none());
+        }
+    }
+
+    fn configure(&mut self, config: &Config<'_>) {
+        if let Config::Episodic(max) = config {
+            self.max = max.map(|episodes| episodes.max(1));
+            self.evict();
+        }
+    }
+}
+
+impl View for EpisodicView {
+    fn apply(&mut self, place: Place, time: Time, op: &Op<'_>) {
+        match op {
+            Op::Record(Record { key, timestamp_ms, .. }) => {
+                let (timestamp_ms, frame, at) = (*timestamp_ms, place.last.frame, place.at);
+                self.push(Some(Entry { key: Arc::from(*key), timestamp_ms, frame, time, at }));
+            }
+            Op::Erased { kind: HandleKind::Episodic, class: Class::Put, .. } => self.push(None),
+            Op::Clear(HandleKind::Episodic) => {
+                *self = EpisodicView { max: self.max, ..EpisodicView::default() };
+            }
+            Op::Configure(config) => self.configure(config),
+            Op::Snapshot { config: config @ Config::Episodic(_), continues, .. } => {
+                if !continues {
+                    *self = EpisodicView::default();
+                }
+                self.configure(config);
+            }
+            _ => {}
+        }
+    }
+
+    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
+        let mut writer = begin_snapshot(Config::Episodic(self.max), self.ring.len())?;
+        for entry in &self.ring {
+            if let Some(entry) = entry {
+                entry.with(bodies, |record| writer.item(&Op::Record(record.clone())))?;
+            } else {
+                let op = Op::Erased { kind: HandleKind::Episodic, class: Class::Put, tokens: 0 };
+                writer.item(&op).map_err(BadSnapshot::from)?;
+            }
+        }
+        Ok(writer.finish())
+    }
+
+    fn len(&self) -> usize {
+        self.ring.len() - self.placeholders
+    }
+
+    fn is_unused(&self) -> bool {
+        self.ring.is_empty() && self.max.is_none()
+    }
+}
+
+impl Entry {
+    fn read(&self, bodies: &dyn Bodies) -> Result<Episode> {
+        let value = self.with(bodies, |record| super::json("episode value", self.at, record.value))?;
+        let Entry { timestamp_ms, frame, time, .. } = *self;
+        Ok(Episode { key: self.key.to_string(), value, timestamp_ms, frame, time })
+    }
+
+    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&Record<'_>) -> Taken<R>) -> Result<R> {
+        read(bodies, (self.at, self.frame), "this episode", |op| match op {
+            Op::Record(record) if record.key == &*self.key => take(record).map(Some),
+            _ => Ok(None),
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Notes: keys and summaries in memory, in stored key order; bodies in the log.
+//!
+//! Owns which notes exist, what a search finds and the texts that a model reads. The rules of those texts
+//! stand in [`super::text`]. Does not know who asks or what a note means.
+//!
+//! Invariants: a key is either saved or gone, never both; each keeps the head of its chain of versions until a
+//! snapshot replaces the notes. What is damaged is never left out: typed reads fail, texts say so in its place.
+
+use std::sync::Arc;
+
+use equivalent::{Comparable, Equivalent};
+use imbl::OrdMap;
+
+use super::text::pattern::Pattern;
+use super::text::{self, DAMAGED_BODY, KeyOrder, MATCHES_SHOWN_MAX, code_points_before, compare_keys};
+use super::{Bodies, Taken, View, begin_snapshot, json, read};
+use crate::codec::delta::{self, Body, Config, Op};
+use crate::codec::json::Json;
+use crate::error::Result;
+use crate::position::{Frame, Last, Place, Position, Time};
+
+/// The state of the notes of one workspace.
+#[derive(Clone, Debug, Default)]
+pub struct NotesView {
+    notes: OrdMap<KeyOrder<Arc<str>>, Entry>,
+    /// The heads of the chains of keys that are not saved now.
+    gone: OrdMap<Arc<str>, Last>,
+}
+
+/// A note in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its key, as it was given.
+    pub key: String,
+    /// Its summary, as it was given.
+    pub summary: Option<String>,
+    /// Its body, whole.
+    pub body: NoteBody,
+    /// The commit that saved it, or brought it in a snapshot.
+    pub frame: Frame,
+    /// That commit's time.
+    pub time: Time,
+}
+
+/// The body of a note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoteBody {
+    /// Text.
+    Text(String),
+    /// A JSON value that is not a string.
+    Json(Json),
+}
+
+/// What is known of a note without reading its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoteHead<'a> {
+    /// Its key, as it was given.
+    pub key: &'a str,
+    /// Its summary, as it was given.
+    pub summary: Option<&'a str>,
+    /// The delta that saved it: the head of its chain.
+    pub last: Last,
+    /// The time of that commit.
+    pub time: Time,
+    /// Where its envelope stands.
+    pub at: Position,
+}
+
+/// A note that a pattern was found in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Its key, as it was given.
+    pub key: String,
+    /// Its summary, as it was given.
+    pub summary: Option<String>,
+    /// One line: up to 240 code points of the body around the occurrence, or its opening where only key or
+    /// summary hold the pattern, with the marks of what is left out.
+    pub excerpt: String,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    summary: Option<Arc<str>>,
+    at: Position,
+    last: Last,
+    time: Time,
+}
+
+/// Looks a key up in stored key order without owning it.
+struct Sought<'a>(&'a str);
+
+impl NoteBody {
+    /// What a reader of the note sees: the text, or the JSON text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            NoteBody::Text(text) => text,
+            NoteBody::Json(json) => json.as_str(),
+        }
+    }
+}
+
+impl NotesView {
+    /// The note under `key`, if there is one.
+    ///
+    /// # Errors
+    /// Its body cannot be read.
+    pub fn get(&self, key: &str, bodies: &dyn Bodies) -> Result<Option<Note>> {
+        let Some(head) = self.head(key) else { return Ok(None) };
+        let body = head.with(bodies, |note| match note.body {
+            Body::Text(text) => Ok(NoteBody::Text(text.to_owned())),
+            Body::Json(text) => Ok(NoteBody::Json(json("note body", head.at, text)?)),
+        })?;
+        let summary = head.summary.map(str::to_owned);
+        Ok(Some(Note { key: key.to_owned(), summary, body, frame: head.last.frame, time: head.time }))
+    }
+
+    /// What is known of the note under `key` without reading its body.
+    pub fn head(&self, key: &str) -> Option<NoteHead<'_>> {
+        self.notes.get_key_value(&Sought(key)).map(note_head)
+    }
+
+    /// What is known of every note without reading a body, in stored key order.
+    pub fn heads(&self) -> impl DoubleEndedIterator<Item = NoteHead<'_>> {
+        self.notes.iter().map(note_head)
+    }
+
+    /// Every key, in stored key order: fewer `/`-segments first, then segment by segment as bytes.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.notes.keys().map(|KeyOrder(key)| &**key)
+    }
+
+    /// The head of a key's chain of versions, also after it was deleted; [`Last::default`] without one.
+    pub fn last(&self, key: &str) -> Last {
+        match self.notes.get(&Sought(key)) {
+            Some(entry) => entry.last,
+            None => self.gone.get(key).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Every note whose key, summary or body holds `pattern`, in stored key order; the empty pattern is in
+    /// every note. Case does not count, by Unicode's simple folding.
+    ///
+    /// # Errors
+    /// A body cannot be read.
+    pub fn find(&self, pattern: &str, bodies: &dyn Bodies) -> Result<Vec<Match>> {
+        let pattern = Pattern::new(pattern);
+        let mut found = Vec::new();
+        for head in self.heads() {
+            if let Some(occurrence) = head.search(&pattern, bodies)? {
+                let excerpt = head.excerpt(occurrence, bodies)?;
+                let summary = head.summary.map(str::to_owned);
+                found.push(Match { key: head.key.to_owned(), summary, excerpt });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The full body as text, or the sentence that nothing is saved under the key.
+    pub fn recall(&self, key: &str, bodies: &dyn Bodies) -> String {
+        match self.head(key) {
+            None => text::absent(key),
+            Some(head) => head
+                .with(bodies, |note| Ok(note.body.as_str().to_owned()))
+                .unwrap_or_else(|_| DAMAGED_BODY.to_owned()),
+        }
+    }
+
+    /// One `- key: summary` line a note, or `(no memories)`.
+    pub fn list(&self) -> String {
+        text::list(self.lines())
+    }
+
+    /// The same lines behind the head that tells a model how to use them; empty without a note.
+    pub fn index_note(&self) -> String {
+        text::index(self.lines())
+    }
+
+    /// The first 8 matches as text, and how many there are. The scan is complete. A note whose body cannot be
+    /// read counts as a match, whatever the pattern, and says that it is damaged.
+    pub fn search(&self, pattern: &str, bodies: &dyn Bodies) -> String {
+        let pattern = Pattern::new(pattern);
+        let mut shown = Vec::new();
+        let mut total = 0;
+        for head in self.heads() {
+            let occurrence = head.search(&pattern, bodies);
+            if matches!(occurrence, Ok(None)) {
+                continue;
+            }
+            total += 1;
+            if shown.len() < MATCHES_SHOWN_MAX {
+                let excerpt = occurrence.map(Option::unwrap_or_default);
+                let excerpt = excerpt.and_then(|at| head.excerpt(at, bodies));
+                let excerpt = excerpt.unwrap_or_else(|_| DAMAGED_BODY.to_owned());
+                shown.push(text::Match { line: text::summary_line(head.key, head.summary), excerpt });
+            }
+        }
+        text::search(shown, total)
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.heads().map(|head| text::summary_line(head.key, head.summary))
+    }
+
+    fn remember(&mut self, place: Place, time: Time, note: &delta::Note<'_>) {
+        let key = self.notes.get_key_value(&Sought(note.key)).map(|(key, _)| key.clone());
+        let key = key.unwrap_or_else(|| KeyOrder(Arc::from(note.key)));
+        let summary = note.summary.map(Arc::from);
+        self.gone.remove(note.key);
+        self.notes.insert(key, Entry { summary, at: place.at, last: place.last, time });
+    }
+
+    fn forget(&mut self, place: Place, key: &str) {
+        let saved = self.notes.remove_with_key(&Sought(key));
+        let key = saved.map_or_else(|| Arc::from(key), |(KeyOrder(key), _)| key);
+        self.gone.insert(key, place.last);
+    }
+}
+
+impl View for NotesView {
+    fn apply(&mut self, place: Place, time: Time, op: &Op<'_>) {
+        match op {
+            Op::Remember(note) => self.remember(place, time, note),
+            Op::Forget { key } => self.forget(place, key),
+            Op::Snapshot { config: Config::Notes, continues: false, .. } => *self = NotesView::default(),
+            _ => {}
+        }
+    }
+
+    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
+        let mut writer = begin_snapshot(Config::Notes, self.notes.len())?;
+        for head in self.heads() {
+            head.with(bodies, |note| writer.item(&Op::Remember(note.clone())))?;
+        }
+        Ok(writer.finish())
+    }
+
+    fn len(&self) -> usize {
+        self.notes.len()
+    }
+
+    fn is_unused(&self) -> bool {
+        self.notes.is_empty()
+    }
+}
+
+impl NoteHead<'_> {
+    /// None: the note does not hold the pattern. Some(None): key or summary do. Some(Some(n)): the body does,
+    /// first at its n-th code point.
+    fn search(&self, pattern: &Pattern, bodies: &dyn Bodies) -> Result<Option<Option<usize>>> {
+        let occurrence = self.with(bodies, |note| {
+            let body = note.body.as_str();
+            Ok(pattern.find(body).map(|offset| code_points_before(body, offset)))
+        })?;
+        let named = || pattern.find(self.key).or_else(|| pattern.find(self.summary?)).is_some();
+        Ok((occurrence.is_some() || named()).then_some(occurrence))
+    }
+
+    fn excerpt(&self, occurrence: Option<usize>, bodies: &dyn Bodies) -> Result<String> {
+        self.with(bodies, |note| Ok(text::excerpt(note.body.as_str(), occurrence)))
+    }
+
+    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&delta::Note<'_>) -> Taken<R>) -> Result<R> {
+        read(bodies, (self.at, self.last.frame), "this note", |op| match op {
+            Op::Remember(note) if note.key == self.key => take(note).map(Some),
+            _ => Ok(None),
+        })
+    }
+}
+
+impl Equivalent<KeyOrder<Arc<str>>> for Sought<'_> {
+    fn equivalent(&self, key: &KeyOrder<Arc<str>>) -> bool {
+        *self.0 == *key.0
+    }
+}
+
+impl Comparable<KeyOrder<Arc<str>>> for Sought<'_> {
+    fn compare(&self, key: &KeyOrder<Arc<str>>) -> std::cmp::Ordering {
+        compare_keys(self.0, &key.0)
+    }
+}
+
+fn note_head<'a>((KeyOrder(key), entry): (&'a KeyOrder<Arc<str>>, &'a Entry)) -> NoteHead<'a> {
+    let Entry { ref summary, at, last, time } = *entry;
+    NoteHead { key, summary: summary.as_deref(), last, time, at }
+}

@@ -1,0 +1,303 @@
+//! Vector tables: rows in memory, in the order of their ids; texts and metadata in the log.
+//!
+//! Owns which rows a table takes, and the exact search. Does not know embedders: who made the rows stands in
+//! the table's identity.
+//!
+//! Invariants: every row is finite and as wide as the table; an id is either a row or gone, never both, and
+//! keeps the head of its chain of versions until a snapshot replaces the table. A search gives the same bits
+//! on every machine: one order of `f64` operations a row, nothing fused, rounded to `f32` last.
+
+pub mod filter;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use self::filter::Filter;
+use super::{Bodies, Taken, View, begin_snapshot, json, read};
+use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
+use crate::codec::json::Json;
+use crate::error::{Error, Result};
+use crate::position::{Frame, Last, Place, Position, Time};
+
+/// The state of a vector table.
+#[derive(Clone, Debug, Default)]
+pub struct VectorView {
+    rows: OrdMap<Arc<str>, Row>,
+    /// The heads of the chains of ids that are no rows now.
+    gone: OrdMap<Arc<str>, Last>,
+    identity: Option<Arc<Identity<'static>>>,
+}
+
+/// A row in full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorRow {
+    /// Its id, as it was given.
+    pub id: String,
+    /// What was embedded.
+    pub text: String,
+    /// What was stored with it.
+    pub metadata: Json,
+    /// The vector, bit for bit.
+    pub embedding: Vec<f32>,
+    /// The commit that stored it, or brought it in a snapshot.
+    pub frame: Frame,
+}
+
+/// A row that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// Its id, as it was given.
+    pub id: String,
+    /// What was embedded.
+    pub text: String,
+    /// The cosine of the angle to the query, from -1 to 1; 0 if either is all zeros.
+    pub score: f32,
+    /// What was stored with it.
+    pub metadata: Json,
+}
+
+/// What is known of a row without reading its text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowHead<'a> {
+    /// Its id, as it was given.
+    pub id: &'a str,
+    /// The vector.
+    pub embedding: &'a [f32],
+    /// The delta that stored it: the head of its chain.
+    pub last: Last,
+    /// Where its envelope stands.
+    pub at: Position,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    at: Position,
+    last: Last,
+    embedding: Arc<[f32]>,
+}
+
+impl VectorView {
+    /// The row with this id, if there is one.
+    ///
+    /// # Errors
+    /// Its text and metadata cannot be read.
+    pub fn get(&self, id: &str, bodies: &dyn Bodies) -> Result<Option<VectorRow>> {
+        self.head(id).map(|head| head.read(bodies)).transpose()
+    }
+
+    /// What is known of the row with this id without reading its text.
+    pub fn head(&self, id: &str) -> Option<RowHead<'_>> {
+        self.rows.get_key_value(id).map(row_head)
+    }
+
+    /// What is known of every row without reading a text, in the order of ids as bytes.
+    pub fn heads(&self) -> impl DoubleEndedIterator<Item = RowHead<'_>> {
+        self.rows.iter().map(row_head)
+    }
+
+    /// Which embedder made the rows, where that was configured.
+    pub fn identity(&self) -> Option<&Identity<'static>> {
+        self.identity.as_deref()
+    }
+
+    /// How many floats a row has: the identity's, otherwise the rows' own; none while nothing says it.
+    pub fn dim(&self) -> Option<usize> {
+        match &self.identity {
+            Some(identity) => usize::try_from(identity.dim).ok(),
+            None => self.rows.get_min().map(|(_, row)| row.embedding.len()),
+        }
+    }
+
+    /// The head of an id's chain of versions, also after it was deleted or the table cleared;
+    /// [`Last::default`] without one.
+    pub fn last(&self, id: &str) -> Last {
+        match self.rows.get(id) {
+            Some(row) => row.last,
+            None => self.gone.get(id).copied().unwrap_or_default(),
+        }
+    }
+
+    /// The `k` rows nearest to `query` among those that pass the filter: by score, highest first, then by id.
+    /// Reads the texts of the answer, and with a filter the metadata of every row.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a query of another width than the table's, or one that is not finite. A text or
+    /// metadata that cannot be read.
+    pub fn search(
+        &self,
+        query: &[f32],
+        k: usize,
+        filter: Option<&Filter>,
+        bodies: &dyn Bodies,
+    ) -> Result<Vec<Hit>> {
+        self.check_query(query)?;
+        let query = Query::new(query);
+        let mut best = Vec::with_capacity(self.rows.len());
+        for row in self.heads() {
+            if row.passes(filter, bodies)? {
+                best.push((query.cosine(row.embedding), row));
+            }
+        }
+        if k < best.len() {
+            best.select_nth_unstable_by(k, better);
+            best.truncate(k);
+        }
+        best.sort_unstable_by(better);
+        best.into_iter().map(|(score, row)| row.hit(score, bodies)).collect()
+    }
+
+    fn check_query(&self, query: &[f32]) -> Result<()> {
+        if self.dim().is_some_and(|dim| dim != query.len()) {
+            let (what, found) = ("the width of the query", query.len().to_string());
+            return Err(Error::Invalid { what, found, expected: "the width of the table's rows" });
+        }
+        if !query.iter().all(|x| x.is_finite()) {
+            let found = "one with a NaN or an infinity".to_owned();
+            return Err(Error::Invalid { what: "the query", found, expected: "finite floats" });
+        }
+        Ok(())
+    }
+
+    /// Takes a row that is finite, not empty and as wide as the table.
+    fn upsert(&mut self, place: Place, upsert: &Upsert<'_>) {
+        let embedding = &*upsert.embedding;
+        let fits = self.dim().is_none_or(|dim| dim == embedding.len());
+        if embedding.is_empty() || !fits || !embedding.iter().all(|x| x.is_finite()) {
+            return;
+        }
+        let id = self.rows.get_key_value(upsert.id).map(|(id, _)| id.clone());
+        let id = id.unwrap_or_else(|| Arc::from(upsert.id));
+        self.gone.remove(upsert.id);
+        self.rows.insert(id, Row { at: place.at, last: place.last, embedding: Arc::from(embedding) });
+    }
+
+    fn delete(&mut self, place: Place, id: &str) {
+        let row = self.rows.remove_with_key(id);
+        let id = row.map_or_else(|| Arc::from(id), |(id, _)| id);
+        self.gone.insert(id, place.last);
+    }
+
+    fn clear(&mut self) {
+        for (id, row) in &self.rows {
+            self.gone.insert(id.clone(), row.last);
+        }
+        self.rows = OrdMap::new();
+    }
+
+    /// An identity whose width no row can have, or other rows than the table's, changes nothing.
+    fn configure(&mut self, config: &Config<'_>) {
+        let Config::Vector(identity) = config else { return };
+        let Some(identity) = identity else {
+            self.identity = None;
+            return;
+        };
+        let dim = usize::try_from(identity.dim).unwrap_or(usize::MAX);
+        let fits = self.rows.get_min().is_none_or(|(_, row)| row.embedding.len() == dim);
+        if fits && (1..=EMBEDDING_WIDTH_MAX).contains(&dim) {
+            self.identity = Some(Arc::new(identity.clone().into_owned()));
+        }
+    }
+}
+
+impl View for VectorView {
+    fn apply(&mut self, place: Place, _: Time, op: &Op<'_>) {
+        match op {
+            Op::Upsert(upsert) => self.upsert(place, upsert),
+            Op::Delete { id } => self.delete(place, id),
+            Op::Clear(HandleKind::Vector) => self.clear(),
+            Op::Configure(config) => self.configure(config),
+            Op::Snapshot { config: config @ Config::Vector(_), continues, .. } => {
+                if !continues {
+                    *self = VectorView::default();
+                }
+                self.configure(config);
+            }
+            _ => {}
+        }
+    }
+
+    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
+        let identity = self.identity.as_deref().cloned();
+        let mut writer = begin_snapshot(Config::Vector(identity), self.rows.len())?;
+        for row in self.heads() {
+            row.with(bodies, |upsert| writer.item(&Op::Upsert(upsert.clone())))?;
+        }
+        Ok(writer.finish())
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn is_unused(&self) -> bool {
+        self.rows.is_empty() && self.identity.is_none()
+    }
+}
+
+impl RowHead<'_> {
+    fn read(&self, bodies: &dyn Bodies) -> Result<VectorRow> {
+        self.with(bodies, |upsert| {
+            Ok(VectorRow {
+                id: upsert.id.to_owned(),
+                text: upsert.text.to_owned(),
+                metadata: json("metadata", self.at, upsert.metadata)?,
+                embedding: self.embedding.to_vec(),
+                frame: self.last.frame,
+            })
+        })
+    }
+
+    fn hit(&self, score: f32, bodies: &dyn Bodies) -> Result<Hit> {
+        self.with(bodies, |upsert| {
+            let metadata = json("metadata", self.at, upsert.metadata)?;
+            Ok(Hit { id: upsert.id.to_owned(), text: upsert.text.to_owned(), score, metadata })
+        })
+    }
+
+    fn passes(&self, filter: Option<&Filter>, bodies: &dyn Bodies) -> Result<bool> {
+        filter.map_or(Ok(true), |filter| self.with(bodies, |upsert| Ok(filter.matches(upsert.metadata))))
+    }
+
+    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&Upsert<'_>) -> Taken<R>) -> Result<R> {
+        read(bodies, (self.at, self.last.frame), "this row", |op| match op {
+            Op::Upsert(upsert) if upsert.id == self.id => take(upsert).map(Some),
+            _ => Ok(None),
+        })
+    }
+}
+
+/// A query with its length, which is the same for every row.
+struct Query<'a> {
+    floats: &'a [f32],
+    norm: f64,
+}
+
+impl Query<'_> {
+    fn new(floats: &[f32]) -> Query<'_> {
+        Query { floats, norm: dot(floats, floats).sqrt() }
+    }
+
+    fn cosine(&self, row: &[f32]) -> f32 {
+        let product = self.norm * dot(row, row).sqrt();
+        if product == 0.0 {
+            return 0.0;
+        }
+        // Adding zero turns a negative zero into a positive one, so that the two tie.
+        (dot(self.floats, row) / product).clamp(-1.0, 1.0) as f32 + 0.0
+    }
+}
+
+/// The products of the floats, summed from the first to the last in `f64`: of `f32`, each product is exact.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + f64::from(*x) * f64::from(*y))
+}
+
+fn better((a, x): &(f32, RowHead<'_>), (b, y): &(f32, RowHead<'_>)) -> Ordering {
+    b.total_cmp(a).then_with(|| x.id.cmp(y.id))
+}
+
+fn row_head<'a>((id, row): (&'a Arc<str>, &'a Row)) -> RowHead<'a> {
+    RowHead { id, embedding: &row.embedding, last: row.last, at: row.at }
+}

@@ -252,6 +252,19 @@ pub fn finish(buffer: &mut Vec<u8>, header: &mut FrameHeader, seed: &Seed) -> u3
 /// Bytes of a seal's payload.
 pub const SEAL_BYTES: usize = 32;
 
+/// Offset of each field of a seal's payload: a running sum.
+pub mod seal_payload {
+    /// 8 bytes.
+    pub const FRAMES: usize = 0;
+    /// 16 bytes.
+    pub const DIGEST: usize = FRAMES + 8;
+    /// 8 bytes.
+    pub const NONCE: usize = DIGEST + 16;
+    /// Where the payload ends.
+    pub const END: usize = NONCE + 8;
+}
+const _: () = assert!(seal_payload::END == SEAL_BYTES);
+
 /// The payload of a seal: what the full segment holds, and the nonce that the next one names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
@@ -266,10 +279,11 @@ pub struct Seal {
 impl Seal {
     /// The 32 bytes.
     pub fn encode(&self) -> [u8; SEAL_BYTES] {
+        use seal_payload as at;
         let mut out = [0; SEAL_BYTES];
-        put(&mut out, 0, &self.frames.to_le_bytes());
-        put(&mut out, 8, &self.digest.to_le_bytes());
-        put(&mut out, 24, &self.nonce.to_le_bytes());
+        put(&mut out, at::FRAMES, &self.frames.to_le_bytes());
+        put(&mut out, at::DIGEST, &self.digest.to_le_bytes());
+        put(&mut out, at::NONCE, &self.nonce.to_le_bytes());
         out
     }
 
@@ -291,6 +305,20 @@ impl Seal {
     }
 }
 
+/// Bytes of the payload of a `lost` frame.
+pub const LOST_BYTES: usize = 16;
+
+/// Offset of each field of the payload of a `lost` frame: a running sum.
+pub mod lost_payload {
+    /// 8 bytes.
+    pub const FIRST: usize = 0;
+    /// 8 bytes.
+    pub const LAST: usize = FIRST + 8;
+    /// Where the payload ends.
+    pub const END: usize = LAST + 8;
+}
+const _: () = assert!(lost_payload::END == LOST_BYTES);
+
 /// The payload of a `lost` frame: the numbers that no frame has any more, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostRange {
@@ -302,10 +330,10 @@ pub struct LostRange {
 
 impl LostRange {
     /// The 16 bytes.
-    pub fn encode(&self) -> [u8; 16] {
-        let mut out = [0; 16];
-        put(&mut out, 0, &self.first.0.to_le_bytes());
-        put(&mut out, 8, &self.last.0.to_le_bytes());
+    pub fn encode(&self) -> [u8; LOST_BYTES] {
+        let mut out = [0; LOST_BYTES];
+        put(&mut out, lost_payload::FIRST, &self.first.0.to_le_bytes());
+        put(&mut out, lost_payload::LAST, &self.last.0.to_le_bytes());
         out
     }
 

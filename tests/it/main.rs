@@ -2,6 +2,7 @@
 
 mod disk;
 mod embed;
+mod format;
 mod names;
 mod payload;
 mod power;

@@ -19,9 +19,17 @@ pub mod log;
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 pub mod view;
 
+pub mod replay;
+
 pub mod embed;
 
 pub mod store;
 
+pub use codec::delta::Origin;
+pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
+pub use error::{Error, Result};
+pub use log::Durability;
+pub use position::{Frame, Time};
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
+pub use store::{Clock, Limits, Options, Past, Store, SystemClock, Tx, Workspace};

@@ -1,3 +1,266 @@
-//! A store: the public entry, and the names of the places inside one.
+//! A store: open it, write to it, read from it, look into its past.
+//!
+//! It owns who may write when: the writers' lock, one lane for each workspace, critical sections, and the
+//! moment of acknowledgement. It knows nothing of byte layouts.
+//!
+//! A write takes its workspace's lane, decides against the current state, appends and folds under the
+//! writer's mutex, lets go of both, and only then waits until it is durable. A read clones the state, which
+//! takes constant time, and holds no lock while it works.
 
+mod commit;
+mod exclusive;
+mod lane;
 pub mod name;
+mod options;
+mod past;
+mod workspace;
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+pub use commit::Limits;
+pub use exclusive::Tx;
+pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
+pub use past::Past;
+pub use workspace::{Source, Workspace};
+
+use crate::codec::segment::StoreId;
+use crate::disk::{Disk, MemoryDisk};
+use crate::error::{Error, Recovery, Result};
+use crate::log::{Files, Index, Log, LogSize, Mode};
+use crate::position::{Frame, Time};
+use crate::replay::{LogBodies, StateFold};
+use crate::segment::SegmentOptions;
+use crate::view::{HandleDigest, State};
+use lane::Lanes;
+use name::WorkspacePath;
+
+/// A store: one directory (or memory) with a log and the views folded from it. Clones share it; the last one
+/// that goes closes it.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+/// What all handles of a store share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    disk: Arc<dyn Disk>,
+    id: StoreId,
+    /// `None` if the store is open for reading only.
+    log: Option<Log>,
+    files: Files,
+    /// Of a store open for reading; a writer's log keeps its own.
+    index: Index,
+    durable: Frame,
+    state: RwLock<State>,
+    /// Reused from commit to commit.
+    buffer: std::sync::Mutex<commit::Buffer>,
+    lanes: Lanes,
+    options: Options,
+    recovery: Recovery,
+}
+
+/// A state and the reader of its bodies: one moment of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) state: State,
+    pub(crate) bodies: LogBodies,
+}
+
+impl Store {
+    /// Opens a store for reading and writing, and creates it if the directory is missing or empty.
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Store> {
+        Options::new().open(path)
+    }
+
+    /// Opens a store for reading. Nothing is created, locked, mended or written; damage and an unclean end
+    /// are in [`Store::recovery`], and what is before them is served.
+    ///
+    /// # Errors
+    /// As [`Options::open_read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store> {
+        Options::new().open_read_only(path)
+    }
+
+    /// A store in memory, gone when the last clone of it is.
+    ///
+    /// # Errors
+    /// None in practice: memory does not fail to open.
+    pub fn in_memory() -> Result<Store> {
+        Options::new().open_on(Arc::new(MemoryDisk::new()))
+    }
+
+    pub(crate) fn open_with(disk: Arc<dyn Disk>, options: Options, mode: Mode) -> Result<Store> {
+        let segments = SegmentOptions { segment_bytes: options.segment_bytes, map: options.map };
+        let mut fold = StateFold::default();
+        let mut opening = crate::log::open(&disk, segments, mode, &mut fold)?;
+        let log = Log::new(disk.clone(), segments, &mut opening);
+        Ok(Store {
+            inner: Arc::new(Inner {
+                disk,
+                id: opening.store,
+                log,
+                files: opening.files,
+                index: opening.index,
+                durable: opening.durable,
+                state: RwLock::new(fold.state),
+                buffer: std::sync::Mutex::default(),
+                lanes: Lanes::default(),
+                options,
+                recovery: opening.recovery,
+            }),
+        })
+    }
+
+    /// The workspace at the root of the store.
+    pub fn root(&self) -> Workspace {
+        Workspace::new(Source::live(self.inner.clone()), WorkspacePath::root())
+    }
+
+    /// The workspace with this path, such as `core` or `workers/scribe`.
+    ///
+    /// # Errors
+    /// [`Error::BadName`]: a segment is empty or has other characters than `a-z`, `0-9`, `-`, `_`.
+    pub fn workspace(&self, path: &str) -> Result<Workspace> {
+        self.root().workspace(path)
+    }
+
+    /// The last frame that was appended. A loss of power may take back what is above [`Store::durable`].
+    pub fn appended(&self) -> Frame {
+        self.inner.log.as_ref().map_or_else(|| self.inner.state().frame(), Log::appended)
+    }
+
+    /// The last frame known durable.
+    pub fn durable(&self) -> Frame {
+        self.inner.log.as_ref().map_or(self.inner.durable, Log::durable)
+    }
+
+    /// Makes durable all that was written before the call.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the sync fails; [`Error::Poisoned`] if an earlier one did.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.log.as_ref().map_or(Ok(()), Log::flush)
+    }
+
+    /// Ends the log with a close marker, syncs it and frees the lock; later writes are [`Error::Closed`], reads
+    /// go on. Dropping the last handle does the same, without telling of failures.
+    ///
+    /// # Errors
+    /// What the disk answers. The lock is free in any case.
+    pub fn close(&self) -> Result<()> {
+        self.inner.log.as_ref().map_or(Ok(()), Log::close)
+    }
+
+    /// The store as of a frame: all reads, no writes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFrame`] beyond the last; [`Error::Compacted`]; [`Error::Lost`]; [`Error::Corrupt`];
+    /// [`Error::Io`].
+    pub fn at(&self, frame: Frame) -> Result<Past> {
+        Past::at(&self.inner, frame)
+    }
+
+    /// The store as of a time: as of the last frame that is not later. Before the first, frame 0.
+    ///
+    /// # Errors
+    /// As [`Store::at`].
+    pub fn at_time(&self, time: Time) -> Result<Past> {
+        Past::at_time(&self.inner, time)
+    }
+
+    /// xxh3-128 over every handle that was used, in order: equal states have equal digests anywhere.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Io`].
+    pub fn digest(&self) -> Result<u128> {
+        let reading = self.inner.reading();
+        reading.state.digest(&reading.bodies)
+    }
+
+    /// The digest, and what each handle amounts to.
+    ///
+    /// # Errors
+    /// As [`Store::digest`].
+    pub fn digests(&self) -> Result<(u128, Vec<HandleDigest>)> {
+        let reading = self.inner.reading();
+        reading.state.handle_digests(&reading.bodies)
+    }
+
+    /// The store's random name.
+    pub fn id(&self) -> StoreId {
+        self.inner.id
+    }
+
+    /// The store's directory, absolute.
+    pub fn path(&self) -> &Path {
+        self.inner.disk.root()
+    }
+
+    /// What opening found and mended.
+    pub fn recovery(&self) -> &Recovery {
+        &self.inner.recovery
+    }
+
+    /// How many files the log has, and how large they are.
+    pub fn log_size(&self) -> LogSize {
+        self.inner.files.size()
+    }
+
+    /// The time of the last frame; none in an empty store.
+    pub fn last_time(&self) -> Option<Time> {
+        let state = self.inner.state();
+        (state.frame() > Frame::ZERO).then(|| state.time())
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl Inner {
+    /// The state as it is now.
+    pub(crate) fn state(&self) -> State {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The state as it is now, and its bodies.
+    pub(crate) fn reading(&self) -> Reading {
+        let state = self.state();
+        Reading { state, bodies: LogBodies::new(&self.files) }
+    }
+
+    /// Looks into the index of frames.
+    pub(crate) fn index<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        match &self.log {
+            Some(log) => log.index(look),
+            None => look(&self.index),
+        }
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn writable(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or(Error::ReadOnly)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(log) = &self.log
+            && let Err(cause) = log.close()
+        {
+            tracing::error!(%cause, "a store that was dropped did not close cleanly");
+        }
+    }
+}

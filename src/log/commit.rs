@@ -346,9 +346,9 @@ impl Log {
 }
 
 impl Writer<'_> {
-    /// The time of the last frame: the next one's is not earlier.
-    pub fn last_time(&self) -> Time {
-        self.tail.as_ref().map_or(Time::ZERO, |tail| tail.chain.time)
+    /// The number that the next commit gets.
+    pub fn next_frame(&self) -> Frame {
+        self.tail.as_ref().and_then(|tail| tail.chain.number.next()).unwrap_or_default()
     }
 
     /// Appends a commit. `encode` puts its envelopes behind the header's room, with the seed it is given, and

@@ -1,0 +1,174 @@
+//! Folding a log up to a frame, and reading the bodies that views point at.
+//!
+//! Live state, a reopened store and a past come from the same fold here, so they cannot disagree. It does
+//! not know who asks.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::codec::frame::FrameKind;
+use crate::codec::payload::{self, Deltas, Trust};
+use crate::codec::wire::Malformed;
+use crate::error::{Error, Result};
+use crate::log::{Cursor, Files, Fold, Met};
+use crate::position::{Frame, Last, Place, Position, Time};
+use crate::segment::Segment;
+use crate::view::{Bodies, State};
+
+/// Folds frames into a state while a log is being opened.
+#[derive(Debug, Default)]
+pub struct StateFold {
+    /// What was folded.
+    pub state: State,
+}
+
+impl Fold for StateFold {
+    fn begin(&mut self) {
+        self.state = State::default();
+    }
+
+    fn frame(&mut self, met: &Met<'_>) {
+        // Opening decoded every envelope of the frame already; an error cannot occur here.
+        if let Err(reason) = apply(&mut self.state, met) {
+            tracing::error!(%reason, "a checked frame does not decode");
+        }
+    }
+}
+
+/// Applies all deltas of a `commit` or `base` frame; other kinds change nothing.
+///
+/// # Errors
+/// An envelope does not decode. Those before it were applied.
+pub fn apply(state: &mut State, met: &Met<'_>) -> Result<(), Malformed> {
+    let header = &met.frame.header;
+    if !matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
+        return Ok(());
+    }
+    let payload_at = u64::from(met.at.offset) + crate::codec::frame::FRAME_HEADER_BYTES as u64;
+    for delta in Deltas::new(met.frame.payload, payload_at)? {
+        let delta = delta?;
+        let offset = u32::try_from(delta.offset).unwrap_or(u32::MAX);
+        let place = Place {
+            last: Last { frame: header.number, index: delta.index },
+            at: Position { segment: met.at.segment, offset },
+        };
+        state.apply(place, header.time, delta.envelope.id, &delta.envelope.op);
+    }
+    state.advance(header.number, header.time);
+    Ok(())
+}
+
+/// The state as of a frame, folded from the beginning of the log. The caller has seen that the log has it.
+///
+/// # Errors
+/// [`Error::Corrupt`] where a frame rotted since opening; [`Error::Io`].
+pub fn replay(files: &Files, frame: Frame) -> Result<State> {
+    let mut state = State::default();
+    if frame == Frame::ZERO {
+        return Ok(state);
+    }
+    each_frame(files, Cursor::START, &mut |met| {
+        if met.frame.header.number > frame {
+            return Ok(false);
+        }
+        fold(files, &mut state, &met)?;
+        Ok(met.frame.header.number < frame || met.frame.header.kind != FrameKind::Commit)
+    })?;
+    Ok(state)
+}
+
+/// Applies a frame that a cursor met, with the place in the error.
+///
+/// # Errors
+/// [`Error::Corrupt`]: the payload does not decode.
+pub fn fold(files: &Files, state: &mut State, met: &Met<'_>) -> Result<()> {
+    let number = met.frame.header.number;
+    apply(state, met).map_err(|reason| corrupt(&files.now(), met.at, number, reason))
+}
+
+/// Visits every frame from a place on, until `visit` answers `false`.
+///
+/// # Errors
+/// As [`Cursor::each`].
+pub fn each_frame(
+    files: &Files,
+    from: Position,
+    visit: &mut dyn FnMut(Met<'_>) -> Result<bool>,
+) -> Result<()> {
+    files.cursor(from).each(visit)
+}
+
+/// The last frame whose time is not after `time`; frame 0 before the first. `from` is a place before it, as
+/// the log's index answers.
+///
+/// # Errors
+/// As [`Cursor::each`].
+pub fn frame_at(files: &Files, from: Option<Position>, time: Time) -> Result<Frame> {
+    let mut last = Frame::ZERO;
+    each_frame(files, from.unwrap_or(Cursor::START), &mut |met| {
+        let header = &met.frame.header;
+        if header.time > time {
+            return Ok(false);
+        }
+        if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
+            last = header.number;
+        }
+        Ok(true)
+    })?;
+    Ok(last)
+}
+
+/// Reads bodies from the log, and from the writes of a critical section that are not in the log yet.
+#[derive(Clone, Debug)]
+pub struct LogBodies {
+    files: Arc<Vec<Arc<Segment>>>,
+    pending: Option<Arc<Vec<u8>>>,
+}
+
+impl LogBodies {
+    /// Bodies of the files as they are now. Take it after the state whose bodies it reads.
+    pub fn new(files: &Files) -> LogBodies {
+        LogBodies { files: files.now(), pending: None }
+    }
+
+    /// The same, with the envelopes that a critical section has encoded so far.
+    #[must_use]
+    pub fn with_pending(self, pending: Arc<Vec<u8>>) -> LogBodies {
+        LogBodies { pending: Some(pending), ..self }
+    }
+}
+
+impl Bodies for LogBodies {
+    fn read(&self, at: Position, frame: Frame) -> Result<Cow<'_, [u8]>> {
+        if at.segment == Position::PENDING {
+            let rest =
+                self.pending.as_ref().and_then(|bytes| bytes.get(at.offset as usize..)).unwrap_or_default();
+            let whole = payload::envelope_bytes(rest, 0)
+                .and_then(|len| payload::decode(rest, 0, Trust::Frame).map(|_| len))
+                .map_err(|reason| self.corrupt(at, frame, reason))?;
+            return Ok(Cow::Borrowed(rest.get(..whole).unwrap_or(rest)));
+        }
+        match self.files.get(at.segment as usize) {
+            Some(segment) => segment.envelope(u64::from(at.offset), frame),
+            None => {
+                Err(self.corrupt(at, frame, Malformed::new("position", 0, "a file of the log", at.segment)))
+            }
+        }
+    }
+
+    fn corrupt(&self, at: Position, frame: Frame, reason: Malformed) -> Error {
+        corrupt(&self.files, at, frame, reason)
+    }
+}
+
+fn corrupt(files: &[Arc<Segment>], at: Position, frame: Frame, reason: Malformed) -> Error {
+    match files.get(at.segment as usize) {
+        Some(segment) => segment.corrupt(frame, reason),
+        None => Error::Corrupt {
+            path: std::path::PathBuf::new(),
+            segment: "(not written yet)".into(),
+            frame,
+            reason: Box::new(reason),
+        },
+    }
+}

@@ -1,0 +1,209 @@
+//! Turning operations into one frame: limits, chains, encoding, append, fold, acknowledgement.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use super::Inner;
+use crate::codec::delta::{EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, ORIGIN_BYTES_MAX, Op, Origin};
+use crate::codec::frame::Seed;
+use crate::codec::payload;
+use crate::codec::wire::Malformed;
+use crate::error::{Error, Result};
+use crate::log::Durability;
+use crate::position::{Frame, Last, Place, Position, Time};
+use crate::view::State;
+
+/// Limits that every path into the log holds, because it is held here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest item: its texts in bytes, and 4 bytes for each float.
+    pub item_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { item_bytes: 32 << 20 }
+    }
+}
+
+impl Limits {
+    /// Holds an operation on the handle `id` against the limits.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] naming what is too large, the limit and the size.
+    pub fn check(&self, id: &str, op: &Op<'_>) -> Result<()> {
+        let within = |what, found: usize, limit: u64| {
+            let found = found as u64;
+            if found > limit { Err(Error::TooLarge { what, limit, found }) } else { Ok(()) }
+        };
+        within("the handle's name in bytes", id.len(), KEY_BYTES_MAX as u64)?;
+        within("the key in bytes", op.key().map_or(0, str::len), KEY_BYTES_MAX as u64)?;
+        let item = match op {
+            Op::Remember(n) => n.key.len() + n.summary.map_or(0, str::len) + n.body.as_str().len(),
+            Op::Upsert(u) => {
+                within("the vector in floats", u.embedding.len(), EMBEDDING_WIDTH_MAX as u64)?;
+                u.id.len() + u.text.len() + u.metadata.len() + 4 * u.embedding.len()
+            }
+            Op::Record(r) => r.key.len() + r.value.len(),
+            Op::Push(p) => p.label.len() + p.content.len(),
+            _ => 0,
+        };
+        within("the item in bytes", item, self.item_bytes)
+    }
+}
+
+/// One operation on the handle with this id; items follow the head of their snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) op: Op<'a>,
+}
+
+/// Who writes, and when it counts as written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamp<'a> {
+    pub(crate) origin: Option<&'a Origin>,
+    /// A given time; the clock's otherwise.
+    pub(crate) time: Option<Time>,
+}
+
+/// Space that is reused from commit to commit.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    frame: Vec<u8>,
+    /// Where each envelope begins in the frame.
+    offsets: Vec<usize>,
+}
+
+impl Inner {
+    /// Appends one frame of at least one change and folds it; it is not durable yet.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::DiskFull`], [`Error::ReadOnly`], [`Error::Closed`], [`Error::Poisoned`]:
+    /// nothing was written. [`Error::OutcomeUnknown`]: a write failed.
+    pub(crate) fn append(&self, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<Frame> {
+        let log = self.writable()?;
+        for change in changes {
+            self.options.limits.check(change.id, &change.op)?;
+        }
+        check_origin(stamp.origin)?;
+        let mut writer = log.writer()?;
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Buffer { frame, offsets } = &mut *buffer;
+        let time = stamp.time.unwrap_or_else(|| self.options.clock.now());
+        let (before, number) = (self.state(), writer.next_frame());
+        let appended = writer.append(time, frame, &mut |out, seed| {
+            offsets.clear();
+            let chains = Chains::new(&before, number, changes.len());
+            encode(out, seed, changes, stamp.origin, chains, offsets)
+        })?;
+        // Only the state in place is left, so that folding copies no node that nobody else reads.
+        drop(before);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        for (index, (change, offset)) in changes.iter().zip(offsets.iter()).enumerate() {
+            let offset = appended.at.offset.saturating_add(*offset as u32);
+            let last = Last { frame: appended.frame, index: index as u32 };
+            let place = Place { last, at: Position { offset, ..appended.at } };
+            state.apply(place, appended.time, change.id, &change.op);
+        }
+        state.advance(appended.frame, appended.time);
+        Ok(appended.frame)
+    }
+
+    /// Waits until a frame counts as written.
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`]: the sync failed.
+    pub(crate) fn acknowledge(&self, frame: Frame) -> Result<()> {
+        match self.options.durability {
+            Durability::Sync => self.writable()?.wait_durable(frame),
+            Durability::Os => Ok(()),
+        }
+    }
+}
+
+/// Holds an origin against its limit.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub(super) fn check_origin(origin: Option<&Origin>) -> Result<()> {
+    let found = origin.map_or(0, payload::origin_bytes) as u64;
+    let limit = ORIGIN_BYTES_MAX as u64;
+    if found > limit {
+        return Err(Error::TooLarge { what: "the origin in bytes", limit, found });
+    }
+    Ok(())
+}
+
+/// Encodes all changes, each with the place of the delta before it of the same key. Answers how many deltas
+/// they are: a snapshot with its items is one.
+fn encode<'c>(
+    out: &mut Vec<u8>,
+    seed: &Seed,
+    changes: &'c [Change<'c>],
+    origin: Option<&Origin>,
+    mut chains: Chains<'c>,
+    offsets: &mut Vec<usize>,
+) -> Result<usize> {
+    if let Some(origin) = origin {
+        payload::encode_origin(out, seed, origin).map_err(not_encodable)?;
+    }
+    let mut deltas = 0;
+    let mut items = 0;
+    for (index, Change { id, op }) in changes.iter().enumerate() {
+        let item = items > 0;
+        if item {
+            items -= 1;
+        } else {
+            deltas += 1;
+        }
+        if let Op::Snapshot { items: n, .. } = op {
+            items = *n;
+        }
+        offsets.push(out.len());
+        let previous = chains.next(id, op, item, index as u32);
+        payload::encode(out, seed, id, previous, op, item).map_err(not_encodable)?;
+    }
+    Ok(deltas)
+}
+
+fn not_encodable(reason: Malformed) -> Error {
+    Error::Invalid { what: reason.what, found: reason.found, expected: "a value that the format can hold" }
+}
+
+/// Finds the delta before each one of the same key, also where that stands in the same frame.
+struct Chains<'c> {
+    before: &'c State,
+    /// Places in the frame being written, by kind, handle and key.
+    here: HashMap<(HandleKind, &'c str, &'c str), Last>,
+    /// Handles whose chains a snapshot in this frame ended.
+    ended: Vec<(HandleKind, &'c str)>,
+    frame: Frame,
+    single: bool,
+}
+
+impl<'c> Chains<'c> {
+    fn new(before: &'c State, frame: Frame, changes: usize) -> Chains<'c> {
+        Chains { before, here: HashMap::new(), ended: Vec::new(), frame, single: changes == 1 }
+    }
+
+    fn next(&mut self, id: &'c str, op: &'c Op<'_>, item: bool, index: u32) -> Last {
+        let kind = op.kind();
+        if let Op::Snapshot { continues: false, .. } = op {
+            // Items go on with the chains they had; whatever comes after the snapshot has only theirs.
+            self.here.retain(|(k, i, _), _| (*k, *i) != (kind, id));
+            self.ended.push((kind, id));
+        }
+        let Some(key) = op.chain_key() else { return Last::default() };
+        let stored = || self.before.last(kind, id, key);
+        if self.single {
+            return stored();
+        }
+        let own = Last { frame: self.frame, index };
+        match self.here.insert((kind, id, key), own) {
+            Some(earlier) => earlier,
+            None if item || !self.ended.contains(&(kind, id)) => stored(),
+            None => Last::default(),
+        }
+    }
+}

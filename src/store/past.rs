@@ -1,0 +1,110 @@
+//! The store as of a frame or a time: every read, through the same code as live reads; no writes.
+
+use std::sync::Arc;
+
+use super::name::WorkspacePath;
+use super::workspace::{Source, Workspace};
+use super::{Inner, Reading};
+use crate::error::{Error, Result};
+use crate::position::{Frame, Time};
+use crate::replay::{self, LogBodies};
+use crate::view::{HandleDigest, State};
+
+/// A store as of a frame. Cheap to clone; keeps the store open.
+#[derive(Clone, Debug)]
+pub struct Past {
+    inner: Arc<PastInner>,
+}
+
+#[derive(Debug)]
+pub(super) struct PastInner {
+    store: Arc<Inner>,
+    state: State,
+    frame: Frame,
+}
+
+impl PastInner {
+    pub(super) fn inner(&self) -> &Inner {
+        &self.store
+    }
+
+    pub(super) fn reading(&self) -> Reading {
+        Reading { state: self.state.clone(), bodies: LogBodies::new(&self.store.files) }
+    }
+}
+
+impl Past {
+    pub(super) fn at(store: &Arc<Inner>, frame: Frame) -> Result<Past> {
+        check(store, frame)?;
+        let state = replay::replay(&store.files, frame)?;
+        Ok(Past { inner: Arc::new(PastInner { store: store.clone(), state, frame }) })
+    }
+
+    pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {
+        let from = store.index(|index| index.before_time(time));
+        Past::at(store, replay::frame_at(&store.files, from, time)?)
+    }
+
+    /// The frame.
+    pub fn frame(&self) -> Frame {
+        self.inner.frame
+    }
+
+    /// When the frame was written; none for frame 0.
+    pub fn time(&self) -> Option<Time> {
+        (self.inner.frame > Frame::ZERO).then(|| self.inner.state.time())
+    }
+
+    /// The workspace at the root, as it was.
+    pub fn root(&self) -> Workspace {
+        Workspace::new(Source::past(self.inner.clone()), WorkspacePath::root())
+    }
+
+    /// The workspace with this path, as it was.
+    ///
+    /// # Errors
+    /// As [`super::Store::workspace`].
+    pub fn workspace(&self, path: &str) -> Result<Workspace> {
+        self.root().workspace(path)
+    }
+
+    /// The digest of the state: equal to that of the store when the frame was the last.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Io`].
+    pub fn digest(&self) -> Result<u128> {
+        let reading = self.inner.reading();
+        reading.state.digest(&reading.bodies)
+    }
+
+    /// The digest, and what each handle amounts to.
+    ///
+    /// # Errors
+    /// As [`Past::digest`].
+    pub fn digests(&self) -> Result<(u128, Vec<HandleDigest>)> {
+        let reading = self.inner.reading();
+        reading.state.handle_digests(&reading.bodies)
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        self.inner.reading()
+    }
+}
+
+/// Whether the log can answer for a frame.
+fn check(store: &Inner, frame: Frame) -> Result<()> {
+    store.index(|index| {
+        // A writer's index ends with the last commit; frame 0 is always there unless it was compacted.
+        let last = index.last();
+        if frame > last {
+            return Err(Error::NoSuchFrame { asked: frame, last });
+        }
+        if frame < index.oldest() {
+            return Err(Error::Compacted { oldest: index.oldest() });
+        }
+        match index.lost(frame) {
+            Some(range) => Err(Error::Lost { asked: frame, first: range.first, last: range.last }),
+            None => Ok(()),
+        }
+    })
+}

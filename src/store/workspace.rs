@@ -1,0 +1,186 @@
+//! Workspaces, and the one way in which handles read and write, whatever they belong to: a live store, a past,
+//! or a critical section.
+
+use std::sync::Arc;
+
+use super::commit::{Change, Stamp, check_origin};
+use super::exclusive::{Pending, Tx};
+use super::name::WorkspacePath;
+use super::past::PastInner;
+use super::{Inner, Reading};
+use crate::codec::delta::{Op, Origin};
+use crate::embed::Embedder;
+use crate::error::{Error, Result};
+use crate::position::Time;
+
+/// A path prefix inside a store, and the serial domain of its writes. Cheap to clone.
+///
+/// Handles of different workspaces share nothing; those of equal workspaces share everything.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    source: Source,
+    path: WorkspacePath,
+}
+
+/// What a handle reads from and writes to.
+#[derive(Clone, Debug)]
+pub struct Source {
+    to: To,
+    workspace: Arc<str>,
+    origin: Option<Arc<Origin>>,
+}
+
+#[derive(Clone, Debug)]
+enum To {
+    Live(Arc<Inner>),
+    Past(Arc<PastInner>),
+    Tx(Arc<Pending>),
+}
+
+impl Workspace {
+    pub(super) fn new(source: Source, path: WorkspacePath) -> Workspace {
+        let workspace = path.as_str().into();
+        Workspace { source: Source { workspace, ..source }, path }
+    }
+
+    /// A workspace below this one.
+    ///
+    /// # Errors
+    /// [`Error::BadName`]: a segment is empty or has other characters than `a-z`, `0-9`, `-`, `_`.
+    pub fn workspace(&self, path: &str) -> Result<Workspace> {
+        let path = self.path.join(path).map_err(|e| Error::BadName { reason: e.to_string() })?;
+        Ok(Workspace::new(self.source.clone(), path))
+    }
+
+    /// The path: empty at the root.
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// The same workspace, whose writes say who made them.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]: the origin takes more than 1 KiB.
+    pub fn with_origin(&self, origin: Origin) -> Result<Workspace> {
+        check_origin(Some(&origin))?;
+        let source = Source { origin: Some(Arc::new(origin)), ..self.source.clone() };
+        Ok(Workspace { source, path: self.path.clone() })
+    }
+
+    /// Runs a critical section: no other write of this workspace comes between its reads and its writes.
+    ///
+    /// Reads through `tx` see its own writes; nobody else does until the end. All writes become one frame, or
+    /// none if the closure returns an error or panics; an empty section writes nothing. Other workspaces pass.
+    ///
+    /// # Errors
+    /// [`Error::InsideExclusive`] on a thread that is inside a critical section of this store already;
+    /// [`Error::LaneBusy`]; [`Error::ReadOnly`]; what committing answers; whatever the closure returns.
+    pub fn exclusive<T, E: From<Error>>(&self, section: impl FnOnce(&Tx) -> Result<T, E>) -> Result<T, E> {
+        match &self.source.to {
+            To::Live(inner) => super::exclusive::run(inner, self, self.source.origin.as_deref(), section),
+            To::Past(_) => Err(Error::ReadOnly.into()),
+            To::Tx(_) => Err(Error::InsideExclusive { workspace: self.path.as_str().to_owned() }.into()),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The id of a handle of this workspace.
+    ///
+    /// # Errors
+    /// [`Error::BadName`].
+    pub(crate) fn handle_id(&self, name: &str) -> Result<Arc<str>> {
+        let id = self.path.handle(name).map_err(|e| Error::BadName { reason: e.to_string() })?;
+        Ok(id.into())
+    }
+}
+
+impl Source {
+    fn new(to: To) -> Source {
+        Source { to, workspace: "".into(), origin: None }
+    }
+
+    pub(super) fn live(inner: Arc<Inner>) -> Source {
+        Source::new(To::Live(inner))
+    }
+
+    pub(super) fn past(past: Arc<PastInner>) -> Source {
+        Source::new(To::Past(past))
+    }
+
+    pub(super) fn tx(pending: Arc<Pending>) -> Source {
+        Source::new(To::Tx(pending))
+    }
+
+    fn inner(&self) -> &Inner {
+        match &self.to {
+            To::Live(inner) => inner,
+            To::Past(past) => past.inner(),
+            To::Tx(pending) => pending.inner(),
+        }
+    }
+
+    /// One moment: the state and its bodies.
+    pub(crate) fn reading(&self) -> Reading {
+        match &self.to {
+            To::Live(inner) => inner.reading(),
+            To::Past(past) => past.reading(),
+            To::Tx(pending) => pending.reading(),
+        }
+    }
+
+    /// Decides on operations for the handle `id` against the current state, and writes them as one frame (in a
+    /// critical section: adds them to its frame). No other write of the workspace comes in between. No
+    /// operations write nothing. Returns once the write counts as written.
+    ///
+    /// # Errors
+    /// Whatever `decide` answers: nothing is written then. What committing answers.
+    pub(crate) fn change<'a, T>(
+        &self,
+        id: &'a str,
+        decide: impl FnOnce(&Reading) -> Result<(Vec<Op<'a>>, T)>,
+    ) -> Result<T> {
+        match &self.to {
+            To::Past(_) => Err(Error::ReadOnly),
+            To::Tx(pending) => pending.change(id, decide),
+            To::Live(inner) => {
+                inner.writable()?;
+                let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
+                let (ops, answer) = decide(&inner.reading())?;
+                if ops.is_empty() {
+                    return Ok(answer);
+                }
+                let changes: Vec<_> = ops.into_iter().map(|op| Change { id, op }).collect();
+                let stamp = Stamp { origin: self.origin.as_deref(), time: None };
+                let frame = inner.append(&changes, stamp)?;
+                drop(lane);
+                inner.acknowledge(frame)?;
+                Ok(answer)
+            }
+        }
+    }
+
+    /// The clock.
+    pub(crate) fn now(&self) -> Time {
+        self.inner().options.clock.now()
+    }
+
+    /// The store's embedder.
+    pub(crate) fn embedder(&self) -> Arc<dyn Embedder> {
+        self.inner().options.embedder.clone()
+    }
+
+    /// Makes durable all that was written before the call.
+    ///
+    /// # Errors
+    /// As [`super::Store::flush`]; [`Error::ReadOnly`] in a past.
+    pub(crate) fn flush(&self) -> Result<()> {
+        match &self.to {
+            To::Live(inner) => inner.writable()?.flush(),
+            To::Past(_) => Err(Error::ReadOnly),
+            To::Tx(_) => Ok(()),
+        }
+    }
+}

@@ -228,9 +228,6 @@ impl State {
     }
 }
 
-/// What decoding a body gives, before its place is added to the error.
-type Taken<T> = std::result::Result<T, Malformed>;
-
 fn apply<V: View>(views: &mut OrdMap<Arc<str>, V>, place: Place, time: Time, id: &str, op: &Op<'_>) {
     if let Some(view) = views.get_mut(id) {
         return view.apply(place, time, op);
@@ -257,7 +254,7 @@ fn read<R>(
     bodies: &dyn Bodies,
     (at, frame): (Position, Frame),
     expected: &'static str,
-    take: impl FnOnce(&Op<'_>) -> Taken<Option<R>>,
+    take: impl FnOnce(&Op<'_>) -> Result<Option<R>, Malformed>,
 ) -> Result<R> {
     let bytes = bodies.read(at, frame)?;
     let offset = u64::from(at.offset);
@@ -276,6 +273,6 @@ fn begin_snapshot(config: Config<'_>, items: usize) -> Result<SnapshotWriter> {
 }
 
 /// The canonical JSON text of a body, read back.
-fn json(what: &'static str, at: Position, text: &str) -> Taken<Json> {
+fn json(what: &'static str, at: Position, text: &str) -> Result<Json, Malformed> {
     Json::parse(text).map_err(|bad| Malformed::new(what, u64::from(at.offset), "canonical JSON", bad))
 }

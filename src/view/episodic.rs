@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
-use super::{Bodies, Taken, View, begin_snapshot, read};
+use super::{Bodies, View, begin_snapshot, read};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Record};
 use crate::codec::json::Json;
 use crate::codec::snapshot::BadSnapshot;
+use crate::codec::wire::Malformed;
 use crate::error::Result;
 use crate::position::{Frame, Place, Position, Time};
 
@@ -145,7 +146,11 @@ impl Entry {
         Ok(Episode { key: self.key.to_string(), value, timestamp_ms, frame, time })
     }
 
-    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&Record<'_>) -> Taken<R>) -> Result<R> {
+    fn with<R>(
+        &self,
+        bodies: &dyn Bodies,
+        take: impl FnOnce(&Record<'_>) -> Result<R, Malformed>,
+    ) -> Result<R> {
         read(bodies, (self.at, self.frame), "this episode", |op| match op {
             Op::Record(record) if record.key == &*self.key => take(record).map(Some),
             _ => Ok(None),

@@ -13,9 +13,10 @@ use imbl::OrdMap;
 
 use super::text::pattern::Pattern;
 use super::text::{self, DAMAGED_BODY, KeyOrder, MATCHES_SHOWN_MAX, code_points_before, compare_keys};
-use super::{Bodies, Taken, View, begin_snapshot, json, read};
+use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{self, Body, Config, Op};
 use crate::codec::json::Json;
+use crate::codec::wire::Malformed;
 use crate::error::Result;
 use crate::position::{Frame, Last, Place, Position, Time};
 
@@ -85,6 +86,9 @@ struct Entry {
     last: Last,
     time: Time,
 }
+
+// A note costs its key, its summary and this record.
+const _: () = assert!(size_of::<Entry>() <= 48);
 
 /// Looks a key up in stored key order without owning it.
 struct Sought<'a>(&'a str);
@@ -259,7 +263,11 @@ impl NoteHead<'_> {
         self.with(bodies, |note| Ok(text::excerpt(note.body.as_str(), occurrence)))
     }
 
-    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&delta::Note<'_>) -> Taken<R>) -> Result<R> {
+    fn with<R>(
+        &self,
+        bodies: &dyn Bodies,
+        take: impl FnOnce(&delta::Note<'_>) -> Result<R, Malformed>,
+    ) -> Result<R> {
         read(bodies, (self.at, self.last.frame), "this note", |op| match op {
             Op::Remember(note) if note.key == self.key => take(note).map(Some),
             _ => Ok(None),

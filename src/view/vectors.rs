@@ -15,9 +15,10 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use self::filter::Filter;
-use super::{Bodies, Taken, View, begin_snapshot, json, read};
+use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
+use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
 use crate::position::{Frame, Last, Place, Position, Time};
 
@@ -260,7 +261,11 @@ impl RowHead<'_> {
         filter.map_or(Ok(true), |filter| self.with(bodies, |upsert| Ok(filter.matches(upsert.metadata))))
     }
 
-    fn with<R>(&self, bodies: &dyn Bodies, take: impl FnOnce(&Upsert<'_>) -> Taken<R>) -> Result<R> {
+    fn with<R>(
+        &self,
+        bodies: &dyn Bodies,
+        take: impl FnOnce(&Upsert<'_>) -> Result<R, Malformed>,
+    ) -> Result<R> {
         read(bodies, (self.at, self.last.frame), "this row", |op| match op {
             Op::Upsert(upsert) if upsert.id == self.id => take(upsert).map(Some),
             _ => Ok(None),

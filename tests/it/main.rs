@@ -7,3 +7,4 @@ mod names;
 mod payload;
 mod power;
 mod tidy;
+mod views;

@@ -25,10 +25,13 @@ pub mod embed;
 
 pub mod store;
 
+pub mod handle;
+
 pub use codec::delta::Origin;
 pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use error::{Error, Result};
+pub use handle::{Episodic, Forgotten, Notes, VectorItem, VectorStore, Working};
 pub use log::Durability;
 pub use position::{Frame, Time};
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};

@@ -43,6 +43,9 @@ impl StubEmbedder {
     /// How many floats a vector has unless [`with_dim`](Self::with_dim) says otherwise.
     pub const DEFAULT_DIM: usize = 64;
 
+    /// The name under which its vectors are stored.
+    pub const NAME: &str = NAME;
+
     /// The stub with [`DEFAULT_DIM`](Self::DEFAULT_DIM) floats.
     pub const fn new() -> Self {
         Self { dim: Self::DEFAULT_DIM }

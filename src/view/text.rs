@@ -138,7 +138,6 @@ pub(crate) fn search(matches: impl IntoIterator<Item = Match>, total: usize) -> 
 }
 
 /// The answer of `remember`.
-#[cfg_attr(not(test), expect(dead_code, reason = "the handles, which answer with it, are not built yet"))]
 pub(crate) fn saved(key: &str) -> String {
     format!("saved {}", fold_line(key))
 }
@@ -149,7 +148,6 @@ pub(crate) fn absent(key: &str) -> String {
 }
 
 /// The answer of `forget`.
-#[cfg_attr(not(test), expect(dead_code, reason = "the handles, which answer with it, are not built yet"))]
 pub(crate) fn forgot(key: &str) -> String {
     format!("forgot {} (its history stays until erased)", fold_line(key))
 }

@@ -6,5 +6,6 @@ mod format;
 mod names;
 mod payload;
 mod power;
+mod store;
 mod tidy;
 mod views;

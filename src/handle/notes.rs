@@ -1,0 +1,173 @@
+//! Notes: a summary in the prompt every turn, the full note on demand.
+//!
+//! The texts that a model reads are made by the view; this file decides what is written and answers in the
+//! sentences of the view. Keys are free: nothing validates or rewrites them.
+
+use std::fmt;
+
+use super::Handle;
+use crate::codec::delta::{Body, HandleKind, Note as NoteDelta, Op};
+use crate::codec::json::Json;
+use crate::error::Result;
+use crate::store::Workspace;
+use crate::view::notes::{Match, Note};
+use crate::view::{NotesView, text};
+
+/// The fixed place of a workspace's notes.
+const PLACE: &str = "memory";
+
+/// The notes of one workspace. Cheap to clone; every clone is the same notes.
+#[derive(Clone, Debug)]
+pub struct Notes {
+    handle: Handle,
+}
+
+/// What `forget` did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The note is gone from now on; holds the sentence that says so.
+    Forgot(String),
+    /// There was none; holds the sentence that says so.
+    WasAbsent(String),
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Forgotten::Forgot(sentence) | Forgotten::WasAbsent(sentence)) = self;
+        f.write_str(sentence)
+    }
+}
+
+impl Workspace {
+    /// The workspace's notes.
+    pub fn notes(&self) -> Notes {
+        let path = self.path().as_str();
+        let id = if path.is_empty() { PLACE.into() } else { format!("{path}/{PLACE}").into() };
+        Notes { handle: Handle::new(self.source(), HandleKind::Notes, id) }
+    }
+}
+
+impl Notes {
+    /// Saves a note, or overwrites the one under the key. Answers `saved KEY`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TooLarge`]: a key over 64 KiB, an item over the store's limit; nothing is saved then.
+    /// [`crate::Error::ReadOnly`] in a past. What committing answers.
+    pub fn remember(&self, key: &str, summary: &str, body: &str) -> Result<String> {
+        self.save(key, Some(summary), Body::Text(body))
+    }
+
+    /// As [`Notes::remember`], with a summary that may be missing and a JSON value as the body.
+    ///
+    /// # Errors
+    /// As [`Notes::remember`].
+    pub fn remember_json(&self, key: &str, summary: Option<&str>, body: &Json) -> Result<String> {
+        self.save(key, summary, Body::Json(body.as_str()))
+    }
+
+    fn save(&self, key: &str, summary: Option<&str>, body: Body<'_>) -> Result<String> {
+        let note = NoteDelta { key, summary, body };
+        let id = self.handle.id.id.clone();
+        self.handle.source.change(&id, |_| Ok((vec![Op::Remember(note)], text::saved(key))))
+    }
+
+    /// The note's full body, or the sentence that nothing is saved under the key.
+    pub fn recall(&self, key: &str) -> String {
+        self.text(|view, reading| view.recall(key, &reading.bodies))
+    }
+
+    /// The note under a key.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`]: its body cannot be read.
+    pub fn get(&self, key: &str) -> Result<Option<Note>> {
+        let reading = self.handle.reading();
+        match reading.state.notes(self.handle.name()) {
+            Some(view) => view.get(key, &reading.bodies),
+            None => Ok(None),
+        }
+    }
+
+    /// Deletes a note from now on; its history stays until it is erased.
+    ///
+    /// # Errors
+    /// [`crate::Error::ReadOnly`] in a past. What committing answers. An absent note is none.
+    pub fn forget(&self, key: &str) -> Result<Forgotten> {
+        let id = self.handle.id.id.clone();
+        self.handle.source.change(&id, |reading| {
+            let view = reading.state.notes(self.handle.name());
+            if view.and_then(|view| view.head(key)).is_none() {
+                return Ok((Vec::new(), Forgotten::WasAbsent(text::absent(key))));
+            }
+            Ok((vec![Op::Forget { key }], Forgotten::Forgot(text::forgot(key))))
+        })
+    }
+
+    /// One `- key: summary` line a note, shallow keys first, or `(no memories)`.
+    pub fn list_memories(&self) -> String {
+        self.text(|view, _| view.list())
+    }
+
+    /// Every note that holds the pattern in key, summary or body, as text; at most 8 are shown, all are counted.
+    pub fn search(&self, pattern: &str) -> String {
+        self.text(|view, reading| view.search(pattern, &reading.bodies))
+    }
+
+    /// Every note that holds the pattern, in stored key order.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`]: a body cannot be read.
+    pub fn find(&self, pattern: &str) -> Result<Vec<Match>> {
+        let reading = self.handle.reading();
+        match reading.state.notes(self.handle.name()) {
+            Some(view) => view.find(pattern, &reading.bodies),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What a prompt shows every turn: how to use the notes, and one line for each; empty without a note.
+    pub fn index_note(&self) -> String {
+        self.text(|view, _| view.index_note())
+    }
+
+    /// Every key with its summary, in stored key order.
+    pub fn summaries(&self) -> Vec<(String, Option<String>)> {
+        let reading = self.handle.reading();
+        let Some(view) = reading.state.notes(self.handle.name()) else { return Vec::new() };
+        view.heads().map(|head| (head.key.to_owned(), head.summary.map(str::to_owned))).collect()
+    }
+
+    /// How many notes there are.
+    pub fn len(&self) -> usize {
+        self.handle.len()
+    }
+
+    /// True if there is no note.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All notes as bytes: equal for equal notes, on every platform.
+    ///
+    /// # Errors
+    /// [`crate::Error::Corrupt`] or [`crate::Error::Io`]: a body cannot be read.
+    pub fn snapshot_bytes(&self) -> Result<Vec<u8>> {
+        self.handle.snapshot_bytes()
+    }
+
+    /// Replaces all notes by those of a snapshot, as one delta.
+    ///
+    /// # Errors
+    /// [`crate::Error::Snapshot`]: not a snapshot of notes; nothing changes then. What committing answers.
+    pub fn restore_bytes(&self, bytes: &[u8]) -> Result<()> {
+        self.handle.restore_bytes(bytes, |_| Ok(()))
+    }
+
+    fn text(&self, make: impl FnOnce(&NotesView, &crate::store::Reading) -> String) -> String {
+        let reading = self.handle.reading();
+        match reading.state.notes(self.handle.name()) {
+            Some(view) => make(view, &reading),
+            None => make(&NotesView::default(), &reading),
+        }
+    }
+}

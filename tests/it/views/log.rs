@@ -82,6 +82,17 @@ impl World {
         self.commit(id, &ops);
     }
 
+    /// Commits a delta, and writes its envelope over the beginning of the log too: whoever reads the first
+    /// envelope then meets a whole one that is not its own.
+    pub(crate) fn commit_over_all_before(&mut self, id: &str, op: &Op<'_>) {
+        let before = self.log.0.len();
+        self.commit(id, std::slice::from_ref(op));
+        let envelope = self.log.0.split_off(before);
+        assert!(envelope.len() <= before, "there is room for it");
+        self.log.0[..envelope.len()].copy_from_slice(&envelope);
+        self.log.0.extend(&envelope);
+    }
+
     /// Flips a bit in the body of the envelope that the last commit began with.
     pub(crate) fn rot_last_envelope(&mut self) {
         let byte = self.log.0.iter().rposition(|byte| *byte != 0).unwrap();

@@ -183,12 +183,7 @@ fn a_damaged_body_says_so_in_texts_and_fails_typed_reads() {
 #[test]
 fn an_envelope_of_another_note_is_not_taken_for_this_one() {
     let mut world = world(&[("a", "s", "of a")]);
-    let before = world.log.0.len();
-    world.commit("memory", &[note("b", Some("s"), "of b")]);
-    let swapped = world.log.0.split_off(before);
-    world.log.0 = swapped.clone();
-    world.log.0.resize(before, 0);
-    world.log.0.extend(&swapped);
+    world.commit_over_all_before("memory", &note("b", Some("s"), "of b"));
     assert!(matches!(view(&world).get("a", &world.log), Err(Error::Corrupt { .. })));
     assert!(view(&world).get("b", &world.log).is_ok());
 }

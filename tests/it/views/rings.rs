@@ -108,6 +108,14 @@ fn a_damaged_episode_is_an_error() {
 }
 
 #[test]
+fn an_envelope_of_another_episode_is_not_taken_for_this_one() {
+    let mut world = world([record("a")]);
+    world.commit_over_all_before("h", &record("b"));
+    assert!(matches!(ring(&world).search_by_key("a", &world.log), Err(Error::Corrupt { .. })));
+    assert!(ring(&world).search_by_key("b", &world.log).is_ok());
+}
+
+#[test]
 fn a_scratchpad_renders_literally() {
     assert_eq!(WorkingView::default().render(), "");
     let mut world = world([push("plan", "outline the introduction", 12)]);

@@ -9,3 +9,5 @@ mod power;
 mod store;
 mod tidy;
 mod views;
+mod crash;
+mod model;

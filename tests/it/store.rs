@@ -15,7 +15,10 @@ fn every_kind_of_memory_survives_reopening() {
     let disk = Arc::new(MemoryDisk::new());
     let store = reopen(&disk);
     let core = store.workspace("core").expect("a valid path");
-    assert_eq!(core.notes().remember("user/name", "the user's name", "Ada").expect("saved"), "saved user/name");
+    assert_eq!(
+        core.notes().remember("user/name", "the user's name", "Ada").expect("saved"),
+        "saved user/name"
+    );
     core.vectors("docs").expect("name").upsert("a", "a red fox", &Json::object()).expect("stored");
     core.episodic("turns").expect("name").record("q1", &Json::string("hello")).expect("recorded");
     core.working("scratch").expect("name").push("plan", "outline the introduction").expect("pushed");

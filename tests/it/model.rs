@@ -1,0 +1,207 @@
+//! A store as four plain collections, too simple to be wrong, and random operations that both go through.
+
+use std::collections::BTreeMap;
+
+use mnemolog::{Error, Json, Past, Result, Store, Workspace};
+
+/// Random numbers from a seed: the same everywhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed ^ 0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, which is at least 1.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub(crate) fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+}
+
+/// The two workspaces that histories write to.
+pub(crate) const WORKSPACES: [&str; 2] = ["core", "core/worker"];
+
+/// One operation on one workspace: one frame, unless it finds nothing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    Remember(String, String, String),
+    Forget(String),
+    Upsert(String, String),
+    Delete(String),
+    Record(String, String),
+    ClearEpisodes,
+    Ring(u64),
+    Push(String, String),
+    Budget(u64),
+    /// Restores the notes as they are, through a snapshot.
+    Resave,
+    /// Several steps as one frame.
+    Together(Vec<Step>),
+}
+
+/// What one workspace holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) notes: BTreeMap<String, (String, String)>,
+    pub(crate) rows: BTreeMap<String, String>,
+    pub(crate) episodes: Vec<(String, String)>,
+    pub(crate) ring: Option<u64>,
+    pub(crate) entries: Vec<(String, String, u32)>,
+    pub(crate) budget: u64,
+}
+
+/// What a store holds, by workspace.
+pub(crate) type Model = [Held; 2];
+
+pub(crate) fn empty() -> Model {
+    let held = Held { budget: 2048, ..Held::default() };
+    [held.clone(), held]
+}
+
+fn text(rng: &mut Rng, most: u64) -> String {
+    let words = ["fox", "rot", "日本", "🚀", "log ", "x", "\n", "Frame"];
+    (0..rng.below(most)).map(|_| words[rng.below(words.len() as u64) as usize]).collect()
+}
+
+fn key(rng: &mut Rng) -> String {
+    ["", "a", "a/b", "b", "ünï", "c/d/e"][rng.below(6) as usize].to_owned()
+}
+
+impl Step {
+    pub(crate) fn random(rng: &mut Rng) -> Step {
+        match rng.below(16) {
+            0..=3 => {
+                let most = if rng.chance(8) { 1200 } else { 40 };
+                Step::Remember(key(rng), text(rng, 12), text(rng, most))
+            }
+            4 => Step::Forget(key(rng)),
+            5 | 6 => Step::Upsert(key(rng), text(rng, 30)),
+            7 => Step::Delete(key(rng)),
+            8 | 9 => Step::Record(key(rng), text(rng, 40)),
+            10 if rng.chance(3) => Step::ClearEpisodes,
+            10 => Step::Ring(1 + rng.below(6)),
+            11 | 12 => Step::Push(key(rng), text(rng, 60)),
+            13 if rng.chance(2) => Step::Budget(rng.below(60)),
+            13 => Step::Resave,
+            _ => Step::Together((0..=rng.below(4)).map(|_| Step::random(rng)).collect()),
+        }
+    }
+
+    /// Applies the step to the plain collections. Answers whether it writes anything.
+    pub(crate) fn apply(&self, held: &mut Held) -> bool {
+        match self {
+            Step::Remember(key, summary, body) => {
+                held.notes.insert(key.clone(), (summary.clone(), body.clone()));
+            }
+            Step::Forget(key) => return held.notes.remove(key).is_some(),
+            Step::Upsert(id, text) => {
+                held.rows.insert(id.clone(), text.clone());
+            }
+            Step::Delete(id) => return held.rows.remove(id).is_some(),
+            Step::Record(key, value) => {
+                held.episodes.push((key.clone(), value.clone()));
+                held.evict();
+            }
+            Step::ClearEpisodes => held.episodes.clear(),
+            Step::Ring(max) => {
+                let before = held.ring.replace(*max);
+                held.evict();
+                return before != Some(*max);
+            }
+            Step::Push(label, content) => {
+                let quarter = |s: &str| s.chars().count().div_ceil(4) as u32;
+                held.entries.push((label.clone(), content.clone(), quarter(label) + quarter(content) + 4));
+                held.fit();
+            }
+            Step::Budget(tokens) => {
+                held.budget = (*tokens).max(1);
+                held.fit();
+            }
+            Step::Resave => {}
+            Step::Together(steps) => {
+                return steps.iter().fold(false, |wrote, step| step.apply(held) | wrote);
+            }
+        }
+        true
+    }
+
+    /// Takes the step on a store.
+    pub(crate) fn take(&self, at: &Workspace) -> Result<()> {
+        match self {
+            Step::Remember(key, summary, body) => at.notes().remember(key, summary, body).map(drop),
+            Step::Forget(key) => at.notes().forget(key).map(drop),
+            Step::Upsert(id, text) => at.vectors("rows")?.upsert(id, text, &Json::object()),
+            Step::Delete(id) => match at.vectors("rows")?.delete(id) {
+                Err(Error::NotFound { .. }) => Ok(()),
+                other => other,
+            },
+            Step::Record(key, value) => at.episodic("turns")?.record(key, &Json::string(value)),
+            Step::ClearEpisodes => at.episodic("turns")?.clear(),
+            Step::Ring(max) => at.episodic("turns")?.with_max(*max).map(drop),
+            Step::Push(label, content) => at.working("pad")?.push(label, content),
+            Step::Budget(tokens) => at.working("pad")?.with_budget(*tokens).map(drop),
+            Step::Resave => at.notes().restore_bytes(&at.notes().snapshot_bytes()?),
+            Step::Together(steps) => at.exclusive(|tx| steps.iter().try_for_each(|step| step.take(tx))),
+        }
+    }
+}
+
+impl Held {
+    fn evict(&mut self) {
+        let most = self.ring.map_or(usize::MAX, |max| max as usize);
+        self.episodes.drain(..self.episodes.len().saturating_sub(most));
+    }
+
+    fn fit(&mut self) {
+        let cost = |entries: &[(String, String, u32)]| entries.iter().map(|e| u64::from(e.2)).sum::<u64>();
+        while self.entries.len() > 1 && cost(&self.entries) > self.budget {
+            self.entries.remove(0);
+        }
+    }
+
+    /// What a workspace of a store holds, read through its handles.
+    pub(crate) fn read(at: &Workspace) -> Held {
+        let notes = at.notes().summaries().into_iter().map(|(key, summary)| {
+            let body = at.notes().recall(&key);
+            (key, (summary.expect("every summary was given"), body))
+        });
+        let rows = at.vectors("rows").expect("a valid name");
+        let found =
+            ["", "a", "a/b", "b", "ünï", "c/d/e"].iter().filter_map(|id| rows.get(id).expect("readable"));
+        let turns = at.episodic("turns").expect("a valid name");
+        let episodes = turns.search_by_key("").expect("readable").into_iter();
+        let pad = at.working("pad").expect("a valid name");
+        Held {
+            notes: notes.collect(),
+            rows: found.map(|row| (row.id, row.text)).collect(),
+            episodes: episodes
+                .map(|e| (e.key, e.value.to_value().as_str().unwrap_or_default().into()))
+                .collect(),
+            ring: turns.max(),
+            entries: pad.entries(),
+            budget: pad.budget(),
+        }
+    }
+}
+
+/// What a store holds now.
+pub(crate) fn held(store: &Store) -> Model {
+    WORKSPACES.map(|path| Held::read(&store.workspace(path).expect("a valid path")))
+}
+
+/// What a past holds.
+pub(crate) fn held_at(past: &Past) -> Model {
+    WORKSPACES.map(|path| Held::read(&past.workspace(path).expect("a valid path")))
+}

@@ -9,7 +9,7 @@ use mnemolog::{Durability, Error, Frame, Options, Store};
 use crate::model::{self, Model, Rng, Step, WORKSPACES};
 
 /// How many seeds the ordinary tests run.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 3000;
 const ROUNDS: u64 = 4;
 
 /// A store on a disk that fails, and what the store must hold at every frame.

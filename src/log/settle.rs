@@ -116,17 +116,17 @@ pub(super) fn settle(
     finished_intent: bool,
 ) -> Result<Opening> {
     let mut recovery = Recovery { finished_intent, ..Recovery::default() };
-    let verdict = verdict(&**disk, &checked)?;
+    let unclean = match verdict(&**disk, &checked)? {
+        Verdict::Damaged(damage) => return Err(damage.into()),
+        Verdict::Unclean { tail, reason } => Some((tail, reason)),
+        Verdict::Clean => None,
+    };
     let Some(segment) = checked.segments.last().cloned() else {
         let reason = Malformed::new("log", 0, "a segment", "none");
         return Err(damage(&**disk, LOG_DIR, 0, Frame(1), reason, Evidence::NotLast));
     };
-    match verdict {
-        Verdict::Clean => {}
-        Verdict::Damaged(damage) => return Err(damage.into()),
-        Verdict::Unclean { tail, reason } => {
-            recovery.cut = Some(cut(&**disk, &segment, checked.end, &tail, reason)?);
-        }
+    if let Some((tail, reason)) = unclean {
+        recovery.cut = Some(cut(&**disk, &segment, checked.end, &tail, reason)?);
     }
     let durable_file = durable_file(&**disk)?;
     let unproven = &checked.unproven;

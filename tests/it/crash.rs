@@ -92,7 +92,8 @@ impl World {
 
     /// Writes until a planned crash, or to the end of the plan.
     fn work(&mut self, store: &Store) {
-        if !self.rng.chance(5) {
+        let planned = !self.rng.chance(5);
+        if planned {
             self.disk.crash_at(self.rng.below(120));
         }
         for _ in 0..self.rng.below(20) {
@@ -110,7 +111,8 @@ impl World {
                 Ok(()) if !wrote => drop(self.states.pop()),
                 Ok(()) if self.durability == Durability::Sync => self.acknowledged = store.appended(),
                 Ok(()) => {}
-                Err(_) => return,
+                Err(_) if planned => return,
+                Err(e) => panic!("no fault was planned: {e}"),
             }
             if self.durability == Durability::Os && self.rng.chance(6) && store.flush().is_ok() {
                 self.acknowledged = store.appended();

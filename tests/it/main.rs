@@ -11,3 +11,5 @@ mod tidy;
 mod views;
 mod crash;
 mod model;
+mod damage;
+mod replay;

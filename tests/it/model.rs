@@ -45,7 +45,7 @@ pub(crate) enum Step {
     Ring(u64),
     Push(String, String),
     Budget(u64),
-    /// Restores the notes as they are, through a snapshot.
+    /// Restores everything as it is, through snapshots.
     Resave,
     /// Several steps as one frame.
     Together(Vec<Step>),
@@ -81,7 +81,16 @@ fn key(rng: &mut Rng) -> String {
 
 impl Step {
     pub(crate) fn random(rng: &mut Rng) -> Step {
-        match rng.below(16) {
+        match rng.below(8) {
+            0 => Step::Together(
+                (0..=rng.below(4)).map(|_| Step::single(rng)).filter(|s| *s != Step::Resave).collect(),
+            ),
+            _ => Step::single(rng),
+        }
+    }
+
+    fn single(rng: &mut Rng) -> Step {
+        match rng.below(14) {
             0..=3 => {
                 let most = if rng.chance(8) { 1200 } else { 40 };
                 Step::Remember(key(rng), text(rng, 12), text(rng, most))
@@ -94,8 +103,7 @@ impl Step {
             10 => Step::Ring(1 + rng.below(6)),
             11 | 12 => Step::Push(key(rng), text(rng, 60)),
             13 if rng.chance(2) => Step::Budget(rng.below(60)),
-            13 => Step::Resave,
-            _ => Step::Together((0..=rng.below(4)).map(|_| Step::random(rng)).collect()),
+            _ => Step::Resave,
         }
     }
 
@@ -152,7 +160,16 @@ impl Step {
             Step::Ring(max) => at.episodic("turns")?.with_max(*max).map(drop),
             Step::Push(label, content) => at.working("pad")?.push(label, content),
             Step::Budget(tokens) => at.working("pad")?.with_budget(*tokens).map(drop),
-            Step::Resave => at.notes().restore_bytes(&at.notes().snapshot_bytes()?),
+            Step::Resave => {
+                let (notes, rows, turns, pad) =
+                    (at.notes(), at.vectors("rows")?, at.episodic("turns")?, at.working("pad")?);
+                at.exclusive(|tx| {
+                    tx.notes().restore_bytes(&notes.snapshot_bytes()?)?;
+                    tx.vectors("rows")?.restore_bytes(&rows.snapshot_bytes()?)?;
+                    tx.episodic("turns")?.restore_bytes(&turns.snapshot_bytes()?)?;
+                    tx.working("pad")?.restore_bytes(&pad.snapshot_bytes()?)
+                })
+            }
             Step::Together(steps) => at.exclusive(|tx| steps.iter().try_for_each(|step| step.take(tx))),
         }
     }

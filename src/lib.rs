@@ -34,5 +34,6 @@ pub use error::{Error, Result};
 pub use handle::{Episodic, Forgotten, Notes, VectorItem, VectorStore, Working};
 pub use log::Durability;
 pub use position::{Frame, Time};
+pub use replay::steps::Step;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{Clock, Limits, Options, Past, Store, SystemClock, Tx, Workspace};

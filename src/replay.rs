@@ -3,6 +3,8 @@
 //! Live state, a reopened store and a past come from the same fold here, so they cannot disagree. It does
 //! not know who asks.
 
+pub mod steps;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -29,6 +29,7 @@ use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
 use crate::log::{Files, Index, Log, LogSize, Mode};
 use crate::position::{Frame, Time};
+use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
 use crate::segment::SegmentOptions;
 use crate::view::{HandleDigest, State};
@@ -171,6 +172,22 @@ impl Store {
     /// As [`Store::at`].
     pub fn at_time(&self, time: Time) -> Result<Past> {
         Past::at_time(&self.inner, time)
+    }
+
+    /// The last frame that is not later than a time; frame 0 before the first.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; [`Error::Io`].
+    pub fn frame_at(&self, time: Time) -> Result<Frame> {
+        past::frame_at(&self.inner, time)
+    }
+
+    /// Replays to a frame and visits every commit on the way; answers the store as of that frame.
+    ///
+    /// # Errors
+    /// As [`Store::at`]; whatever `visit` answers.
+    pub fn replay(&self, to: Frame, visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>) -> Result<Past> {
+        Past::stepping(&self.inner, to, visit)
     }
 
     /// xxh3-128 over every handle that was used, in order: equal states have equal digests anywhere.

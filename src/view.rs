@@ -212,19 +212,34 @@ impl State {
     /// # Errors
     /// A body cannot be read.
     pub fn handle_digests(&self, bodies: &dyn Bodies) -> Result<(u128, Vec<HandleDigest>)> {
-        let mut whole = Xxh3::new();
+        let mut whole = StateDigest::default();
         let mut each = Vec::new();
         for handle in self.handles() {
             let snapshot = self.snapshot(&handle, bodies)?;
-            whole.update(&[handle.kind as u8]);
-            whole.update(&(handle.id.len() as u64).to_le_bytes());
-            whole.update(handle.id.as_bytes());
-            whole.update(&(snapshot.len() as u64).to_le_bytes());
-            whole.update(&snapshot);
+            whole.add(&handle, &snapshot);
             let digest = xxhash_rust::xxh3::xxh3_128(&snapshot);
             each.push(HandleDigest { len: self.len_of(&handle), handle, digest });
         }
-        Ok((whole.digest128(), each))
+        Ok((whole.finish(), each))
+    }
+}
+
+/// The digest of a whole state, handle by handle: see [`State::digest`].
+#[derive(Default)]
+pub(crate) struct StateDigest(Xxh3);
+
+impl StateDigest {
+    /// Adds the next handle by kind and id, with its snapshot.
+    pub(crate) fn add(&mut self, handle: &HandleId, snapshot: &[u8]) {
+        self.0.update(&[handle.kind as u8]);
+        self.0.update(&(handle.id.len() as u64).to_le_bytes());
+        self.0.update(handle.id.as_bytes());
+        self.0.update(&(snapshot.len() as u64).to_le_bytes());
+        self.0.update(snapshot);
+    }
+
+    pub(crate) fn finish(&self) -> u128 {
+        self.0.digest128()
     }
 }
 

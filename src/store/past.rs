@@ -7,6 +7,7 @@ use super::workspace::{Source, Workspace};
 use super::{Inner, Reading};
 use crate::error::{Error, Result};
 use crate::position::{Frame, Time};
+use crate::replay::steps::{self, Step};
 use crate::replay::{self, LogBodies};
 use crate::view::{HandleDigest, State};
 
@@ -40,9 +41,18 @@ impl Past {
         Ok(Past { inner: Arc::new(PastInner { store: store.clone(), state, frame }) })
     }
 
+    pub(super) fn stepping(
+        store: &Arc<Inner>,
+        frame: Frame,
+        visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>,
+    ) -> Result<Past> {
+        check(store, frame)?;
+        let state = steps::steps(&store.files, frame, visit)?;
+        Ok(Past { inner: Arc::new(PastInner { store: store.clone(), state, frame }) })
+    }
+
     pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {
-        let from = store.index(|index| index.before_time(time));
-        Past::at(store, replay::frame_at(&store.files, from, time)?)
+        Past::at(store, frame_at(store, time)?)
     }
 
     /// The frame.
@@ -89,6 +99,12 @@ impl Past {
     pub(crate) fn reading(&self) -> Reading {
         self.inner.reading()
     }
+}
+
+/// The last frame that is not later than a time.
+pub(super) fn frame_at(store: &Inner, time: Time) -> Result<Frame> {
+    let from = store.index(|index| index.before_time(time));
+    replay::frame_at(&store.files, from, time)
 }
 
 /// Whether the log can answer for a frame.

@@ -1,0 +1,163 @@
+//! The command line of mnemolog: parses a command, runs its verb, and ends with a code that says how it went.
+//!
+//! It owns the grammar of the command line. Every verb has its file; `render` alone formats for people; `exit`
+//! alone chooses the code. The binary uses nothing of the library but what is public.
+
+mod answer;
+mod context;
+mod diff;
+mod dump;
+mod episodic;
+mod exit;
+mod info;
+mod load;
+mod notes;
+mod output;
+mod render;
+mod replay;
+mod shell;
+mod tour;
+mod vector;
+mod verify;
+mod working;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use context::{Context, Global};
+use exit::{Exit, Refusal, exit_for};
+use output::{Closed, Output};
+
+/// An embedded memory for LLM agents: one append-only log, four kinds of memory, replay to any frame.
+#[derive(Debug, Parser)]
+#[command(name = "mnemolog", version, after_help = EXIT_CODES, after_long_help = AFTER_LONG_HELP)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 refused or not found, 2 usage, 3 damage, 4 locked, 5 disk full or a failed read or write.";
+
+const AFTER_LONG_HELP: &str = "\
+Data goes to standard output and everything else to standard error. With --json, a verb prints one object, and a \
+verb that lists prints one object per line. Names of fields do not change. What only reads never creates a store.
+
+Exit codes:
+  0  done; a search that finds nothing is done
+  1  refused: not found, a conflict, no such store, not a store, a store in a newer format
+  2  the command was not understood
+  3  damage was found
+  4  another process holds the lock
+  5  the disk is full, reading or writing failed, or an earlier failure has stopped all writing";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(flatten)]
+    Notes(notes::Verb),
+
+    /// Texts that are found by similarity
+    #[command(subcommand)]
+    Vector(vector::Verb),
+
+    /// What happened, in order
+    #[command(subcommand)]
+    Episodic(episodic::Verb),
+
+    /// The scratchpad, with a budget of tokens
+    #[command(subcommand)]
+    Working(working::Verb),
+
+    /// Fold the log up to a frame, and say what that amounts to
+    Replay(replay::Args),
+
+    /// What differs between two moments
+    Diff(diff::Args),
+
+    /// Where the store is and how large
+    Info(info::Args),
+
+    /// Write the log as JSON lines
+    Dump(dump::Args),
+
+    /// Read JSON lines into the store
+    Load(load::Args),
+
+    /// Check every byte of the store
+    Verify,
+
+    /// A guided run on a sample in a temporary store
+    Tour,
+
+    /// Write completions for a shell
+    Completions(shell::CompletionsArgs),
+
+    /// Write the manual page, of one verb if it is named
+    Man(shell::ManArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output, and whoever closed that has seen enough.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    let out = Output::new(cli.global.json);
+    end(run(cli, out)).into()
+}
+
+fn run(cli: Cli, out: Output) -> Result<Exit> {
+    match cli.verb {
+        Verb::Tour => return tour::run(out),
+        Verb::Completions(args) => return shell::completions(&args, &out),
+        Verb::Man(args) => return shell::man(&args, &out),
+        _ => {}
+    }
+    let context = Context::new(&cli.global, out)?;
+    let exit = match cli.verb {
+        Verb::Notes(verb) => notes::run(verb, &context),
+        Verb::Vector(verb) => vector::run(verb, &context),
+        Verb::Episodic(verb) => episodic::run(verb, &context),
+        Verb::Working(verb) => working::run(verb, &context),
+        Verb::Replay(args) => replay::run(&args, &context),
+        Verb::Diff(args) => diff::run(&args, &context),
+        Verb::Info(args) => info::run(args, &context),
+        Verb::Dump(args) => dump::run(args, &context),
+        Verb::Load(args) => load::run(&args, &context),
+        Verb::Verify => verify::run(&context),
+        Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
+    }?;
+    context.out.flush()?;
+    Ok(exit)
+}
+
+fn end(result: Result<Exit>) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(error) if error.is::<Closed>() => Exit::Done,
+        Err(error) => {
+            output::note(&sentence(&error));
+            exit_for(&error)
+        }
+    }
+}
+
+/// The error's sentence. Those of the library and of [`Refusal`] contain their causes already.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut parts = Vec::new();
+    for cause in error.chain() {
+        parts.push(cause.to_string());
+        if cause.is::<mnemolog::Error>() || cause.is::<Refusal>() {
+            break;
+        }
+    }
+    parts.join(": ")
+}

@@ -32,7 +32,7 @@ use crate::position::{Frame, Time};
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
 use crate::segment::SegmentOptions;
-use crate::view::{HandleDigest, State};
+use crate::view::{HandleDigest, HandleId, State};
 use lane::Lanes;
 use name::WorkspacePath;
 
@@ -206,6 +206,12 @@ impl Store {
     pub fn digests(&self) -> Result<(u128, Vec<HandleDigest>)> {
         let reading = self.inner.reading();
         reading.state.handle_digests(&reading.bodies)
+    }
+
+    /// The handles that differ from an unused one, by kind and id, each with how many notes, rows, episodes or
+    /// entries a read can see. Reads no body.
+    pub fn handles(&self) -> Vec<(HandleId, usize)> {
+        self.inner.state().sizes()
     }
 
     /// The store's random name.

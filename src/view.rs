@@ -198,6 +198,11 @@ impl State {
         }
     }
 
+    /// The handles that differ from an unused one, each with [`State::len_of`].
+    pub fn sizes(&self) -> Vec<(HandleId, usize)> {
+        self.handles().map(|handle| (handle.clone(), self.len_of(&handle))).collect()
+    }
+
     /// xxh3-128 over [`State::handles`]: of each its kind (one byte), the length of its id (8 bytes,
     /// little-endian), the id, the length of its snapshot (8 bytes, little-endian), the snapshot.
     ///

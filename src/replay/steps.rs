@@ -82,11 +82,7 @@ impl Folding {
 ///
 /// # Errors
 /// As [`super::replay`]; whatever `visit` answers.
-pub fn steps(
-    files: &Files,
-    to: Frame,
-    visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>,
-) -> Result<State> {
+pub fn steps(files: &Files, to: Frame, visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>) -> Result<State> {
     let mut folding = Folding {
         state: State::default(),
         bodies: LogBodies::new(files),

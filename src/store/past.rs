@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::position::{Frame, Time};
 use crate::replay::steps::{self, Step};
 use crate::replay::{self, LogBodies};
-use crate::view::{HandleDigest, State};
+use crate::view::{HandleDigest, HandleId, State};
 
 /// A store as of a frame. Cheap to clone; keeps the store open.
 #[derive(Clone, Debug)]
@@ -94,6 +94,11 @@ impl Past {
     pub fn digests(&self) -> Result<(u128, Vec<HandleDigest>)> {
         let reading = self.inner.reading();
         reading.state.handle_digests(&reading.bodies)
+    }
+
+    /// The handles that differ from an unused one, as [`super::Store::handles`].
+    pub fn handles(&self) -> Vec<(HandleId, usize)> {
+        self.inner.state.sizes()
     }
 
     pub(crate) fn reading(&self) -> Reading {

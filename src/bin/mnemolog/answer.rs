@@ -4,9 +4,10 @@
 //! values into text for people, so the two cannot tell different stories.
 
 use anyhow::Result;
+use mnemolog::view::HandleDigest;
+use mnemolog::view::episodic::Episode;
 use mnemolog::view::notes::{Match, Note, NoteBody};
 use mnemolog::view::vectors::{Hit, VectorRow};
-use mnemolog::view::episodic::Episode;
 use mnemolog::{Frame, Json, Time};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -152,6 +153,17 @@ impl EpisodeAnswer {
             frame: episode.frame.0,
             time: episode.time.to_string(),
         })
+    }
+}
+
+impl From<HandleDigest> for HandleAnswer {
+    fn from(handle: HandleDigest) -> HandleAnswer {
+        HandleAnswer {
+            kind: handle.handle.kind.name(),
+            id: handle.handle.id.to_string(),
+            len: handle.len,
+            digest: hex(handle.digest),
+        }
     }
 }
 

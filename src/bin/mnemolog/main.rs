@@ -5,20 +5,15 @@
 
 mod answer;
 mod context;
-mod diff;
-mod dump;
 mod episodic;
 mod exit;
 mod info;
-mod load;
 mod notes;
 mod output;
 mod render;
 mod replay;
 mod shell;
-mod tour;
 mod vector;
-mod verify;
 mod working;
 
 use std::process::ExitCode;
@@ -32,7 +27,7 @@ use output::{Closed, Output};
 
 /// An embedded memory for LLM agents: one append-only log, four kinds of memory, replay to any frame.
 #[derive(Debug, Parser)]
-#[command(name = "mnemolog", version, after_help = EXIT_CODES, after_long_help = AFTER_LONG_HELP)]
+#[command(name = "mnemolog", version, subcommand_value_name = "VERB", subcommand_help_heading = "Verbs", after_help = EXIT_CODES, after_long_help = AFTER_LONG_HELP)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -76,23 +71,8 @@ enum Verb {
     /// Fold the log up to a frame, and say what that amounts to
     Replay(replay::Args),
 
-    /// What differs between two moments
-    Diff(diff::Args),
-
     /// Where the store is and how large
     Info(info::Args),
-
-    /// Write the log as JSON lines
-    Dump(dump::Args),
-
-    /// Read JSON lines into the store
-    Load(load::Args),
-
-    /// Check every byte of the store
-    Verify,
-
-    /// A guided run on a sample in a temporary store
-    Tour,
 
     /// Write completions for a shell
     Completions(shell::CompletionsArgs),
@@ -116,7 +96,6 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, out: Output) -> Result<Exit> {
     match cli.verb {
-        Verb::Tour => return tour::run(out),
         Verb::Completions(args) => return shell::completions(&args, &out),
         Verb::Man(args) => return shell::man(&args, &out),
         _ => {}
@@ -128,12 +107,8 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Episodic(verb) => episodic::run(verb, &context),
         Verb::Working(verb) => working::run(verb, &context),
         Verb::Replay(args) => replay::run(&args, &context),
-        Verb::Diff(args) => diff::run(&args, &context),
         Verb::Info(args) => info::run(args, &context),
-        Verb::Dump(args) => dump::run(args, &context),
-        Verb::Load(args) => load::run(&args, &context),
-        Verb::Verify => verify::run(&context),
-        Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
+        Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     }?;
     context.out.flush()?;
     Ok(exit)

@@ -54,7 +54,8 @@ pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
         Some(stop) => stop.reason.clone(),
         None => Malformed::new("frame header", checked.end, format_args!("frame {wanted}"), "zeros"),
     };
-    let tail = tail(checked)?;
+    let mut tail = tail(checked)?;
+    // Before the zeros are cut off: those of a frame's own padding belong to it.
     if let Some(segment) = checked.segments.last()
         && let Some((offset, frame)) = find_promise(&tail, checked.end, segment.seed(), wanted)
     {
@@ -63,22 +64,21 @@ pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
     if let Some(durable) = checked.promised.filter(|d| d.frame >= wanted) {
         return damaged(&name, checked.end, reason, Evidence::Durable(durable.frame));
     }
-    if tail.is_empty() {
+    let used = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    if used == 0 {
         return Ok(Verdict::Clean);
     }
+    tail.truncate(used);
     Ok(Verdict::Unclean { tail, reason })
 }
 
-/// The bytes behind the last checked frame, without the zeros at their end. Behind a seal there are none.
+/// The bytes behind the last checked frame, to the end of the file. Behind a seal there are none.
 fn tail(checked: &Checked) -> Result<Vec<u8>> {
     let Some(segment) = checked.segments.last().filter(|_| checked.sealed.is_none()) else {
         return Ok(Vec::new());
     };
     let len = usize::try_from(segment.reserved().saturating_sub(checked.end)).unwrap_or(usize::MAX);
-    let mut tail = segment.read_raw(checked.end, len)?;
-    let used = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-    tail.truncate(used);
-    Ok(tail)
+    segment.read_raw(checked.end, len)
 }
 
 /// A log served for reading, up to what checks out.

@@ -7,6 +7,8 @@ mod names;
 mod payload;
 mod power;
 mod store;
+mod specimens;
+mod support;
 mod tidy;
 mod views;
 mod crash;

@@ -1,4 +1,59 @@
 //! An embedded, event-sourced memory engine for LLM agents.
+//!
+//! Everything an agent remembers (notes, vectors, episodes, a working scratchpad) is a change appended to one
+//! log. The log is the only truth; what you read is a view folded from it. So "what did the agent know at
+//! frame N?" is the same code as "what does it know now?", stopped earlier.
+//!
+//! The promises, in order of weight:
+//!
+//! 1. Acknowledged means durable: once a write returns, no crash takes it back.
+//! 2. Any frame replays, byte for byte, also what was deleted later.
+//! 3. Damage is never silent: an unclean end is cut only where nothing contradicts one, and what was cut is
+//!    kept and reported; anything else is an error that names file, offset and frame.
+//!
+//! ```
+//! # fn main() -> Result<(), mnemolog::Error> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! # let path = dir.path().join("agent-memory");
+//! let store = mnemolog::Store::open(path)?;
+//! let core = store.workspace("core")?;
+//! core.notes().remember("user/name", "the user's name", "Ada")?;
+//! core.vectors("docs")?.upsert("a", "a red fox crossed the road", &mnemolog::Json::object())?;
+//! core.episodic("turns")?.record("q1", &mnemolog::Json::string("What is my name?"))?;
+//! core.working("scratch")?.push("plan", "greet Ada by name")?;
+//! let before = store.durable();
+//! core.notes().forget("user/name")?;
+//! assert_eq!(core.notes().index_note(), "");
+//! assert_eq!(core.vectors("docs")?.search("red fox", 1)?[0].id, "a");
+//! assert_eq!(store.at(before)?.workspace("core")?.notes().recall("user/name"), "Ada");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Trade-offs, before you use it
+//!
+//! - A durable write waits for the disk: about one `fdatasync`, shared by all that write at the time.
+//!   [`Durability::Os`] acknowledges earlier, and a loss of power may then take back what is above
+//!   [`Store::durable`].
+//! - History is kept: the log grows with every change, also with every overwritten one.
+//! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
+//!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
+//!   [`Options::map`]`(false)` reads by position instead.
+//! - One process writes at a time; any number may read.
+//! - The default embedder, [`StubEmbedder`], knows word overlap and nothing of meaning. Bring your own
+//!   [`Embedder`] for that.
+//!
+//! # Layers
+//!
+//! Data flows one way, and a layer imports only from its left:
+//!
+//! ```text
+//! position ← codec ← error ← disk ← segment ← log ← view ← replay ← embed ← store ← handle ← interchange
+//! ```
+//!
+//! [`codec`] knows what bytes mean, [`disk`] where they live; [`segment`] introduces them; [`log`] makes one
+//! sequence of files and keeps the promises; [`view`] folds it; [`store`] says who may write when; [`handle`]
+//! is what a program holds.
 
 pub mod position;
 

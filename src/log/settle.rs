@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::commit::Tail;
 use super::recover::{Checked, DURABLE, Opening, Writing, damage};
 use super::{Files, intent};
+use crate::codec::frame;
 use crate::codec::segment::{DURABLE_BYTES, Durable, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk, File, Lock};
@@ -81,12 +82,25 @@ fn tail(checked: &Checked) -> Result<Vec<u8>> {
     segment.read_raw(checked.end, len)
 }
 
+fn is_frame(checked: &Checked, tail: &[u8]) -> bool {
+    // The zeros at the tail's end were left out; the frame's padding may be among them.
+    let mut tail = tail.to_vec();
+    tail.resize(tail.len() + frame::FRAME_ALIGN as usize, 0);
+    let decode = |segment: &Arc<Segment>| {
+        let frame = frame::decode(&tail, checked.end, segment.seed()).ok()?;
+        checked.chain.clone().follow(&frame, checked.end).ok()
+    };
+    checked.segments.last().and_then(decode).is_some()
+}
+
 /// A log served for reading, up to what checks out.
 pub(super) fn serve(checked: Checked, verdict: Verdict) -> Opening {
     let name = checked.segments.last().map(|s| s.id().to_string()).unwrap_or_default();
     let mut recovery = Recovery::default();
     match verdict {
         Verdict::Clean => {}
+        // A whole frame there was appended while this reader was looking: not yet, and nothing unclean.
+        Verdict::Unclean { tail, .. } if is_frame(&checked, &tail) => {}
         Verdict::Unclean { tail, reason } => {
             let (offset, len_bytes) = (checked.end, tail.len() as u64);
             recovery.cut = Some(Cut { segment: name, offset, len_bytes, quarantine: None, reason });

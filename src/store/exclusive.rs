@@ -46,7 +46,8 @@ struct Writes {
     state: State,
     /// Their envelopes, one behind the other, under a seed of their own.
     encoded: Arc<Vec<u8>>,
-    count: usize,
+    envelopes: u32,
+    deltas: usize,
 }
 
 impl Pending {
@@ -88,10 +89,11 @@ impl Pending {
 
     fn add(&self, id: &str, ops: &[Op<'_>]) -> Result<()> {
         let mut writes = locked(&self.writes);
-        let Writes { state, encoded, count } = &mut *writes;
-        let found = (*count + ops.len()) as u64;
-        let limit = FRAME_DELTAS_MAX as u64;
-        if found > limit && !ops.iter().any(|op| matches!(op, Op::Snapshot { .. })) {
+        let Writes { state, encoded, envelopes, deltas } = &mut *writes;
+        // A snapshot with all its items is one delta, and comes alone.
+        let more = if matches!(ops.first(), Some(Op::Snapshot { .. })) { 1 } else { ops.len() };
+        let (limit, found) = (FRAME_DELTAS_MAX as u64, (*deltas + more) as u64);
+        if found > limit {
             return Err(Error::TooLarge { what: "the number of changes in one commit", limit, found });
         }
         let encoded = Arc::make_mut(encoded);
@@ -110,12 +112,13 @@ impl Pending {
         }
         let (frame, time) = (state.frame().next().unwrap_or_default(), self.inner.options.clock.now());
         for (op, offset) in ops.iter().zip(offsets) {
-            let last = Last { frame, index: u32::try_from(*count).unwrap_or(u32::MAX) };
+            let last = Last { frame, index: *envelopes };
             let at =
                 Position { segment: Position::PENDING, offset: u32::try_from(offset).unwrap_or(u32::MAX) };
             state.apply(Place { last, at }, time, id, op);
-            *count += 1;
+            *envelopes = envelopes.saturating_add(1);
         }
+        *deltas += more;
         Ok(())
     }
 }
@@ -130,7 +133,7 @@ pub(super) fn run<T, E: From<Error>>(
     inner.writable()?;
     let path = workspace.path();
     let lane = inner.lanes.enter(path.as_str(), inner.options.lane_wait)?;
-    let writes = Writes { state: inner.state(), encoded: Arc::default(), count: 0 };
+    let writes = Writes { state: inner.state(), encoded: Arc::default(), envelopes: 0, deltas: 0 };
     let pending = Arc::new(Pending {
         inner: inner.clone(),
         workspace: path.as_str().into(),

@@ -250,3 +250,60 @@ fn either_header_serves_and_none_is_damage() {
     let _ = disk.remove_file("DURABLE");
     assert_eq!(damage(open(&disk)).evidence, Evidence::Header);
 }
+
+#[test]
+fn no_bytes_in_any_file_make_a_store_panic() {
+    let specimen = specimen(16 * 1024, 60);
+    let paths: Vec<_> = specimen.files.keys().filter(|path| *path != "LOCK").cloned().collect();
+    let mut rng = Rng::new(11);
+    let mut refused = 0;
+    for _ in 0..1500 {
+        let mut files = specimen.files.clone();
+        for _ in 0..=rng.below(3) {
+            let path = &paths[rng.below(paths.len() as u64) as usize];
+            let file = files.get_mut(path).expect("one of the files");
+            spoil(&mut rng, file);
+        }
+        if rng.chance(3) {
+            files.remove("DURABLE");
+        }
+        let disk = disk_with(&files);
+        if let Ok(store) = Options::new().open_read_only_on(Arc::new(disk.clone())) {
+            look_around(&store);
+        }
+        match open(&disk) {
+            Ok(store) => look_around(&store),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 100, "most of this is damage");
+}
+
+fn spoil(rng: &mut Rng, file: &mut Vec<u8>) {
+    if file.is_empty() {
+        return;
+    }
+    // Mostly where frames are, which is near the beginning.
+    let most = if rng.chance(2) { file.len() } else { file.len().min(6000) };
+    let at = rng.below(most as u64) as usize;
+    let len = (1 + rng.below(64) as usize).min(file.len() - at);
+    match rng.below(5) {
+        0 => file[at..at + len].fill(0),
+        1 => file[at..at + len].fill_with(|| rng.next() as u8),
+        2 => file.truncate(at),
+        3 => file.copy_within(0..len, at),
+        _ => file[at] ^= 1 << rng.below(8),
+    }
+}
+
+fn look_around(store: &Store) {
+    let _ = store.digest();
+    for path in WORKSPACES {
+        let at = store.workspace(path).expect("a path");
+        let _ = (at.notes().search("o"), at.notes().list_memories(), at.notes().snapshot_bytes());
+        let _ = at.vectors("rows").expect("a name").search("fox", 3);
+        let _ = at.episodic("turns").expect("a name").recent(5);
+        let _ = at.working("pad").expect("a name").render();
+    }
+    let _ = store.at(Frame(store.appended().0 / 2)).map(|past| past.digest());
+}

@@ -56,8 +56,10 @@ pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
         None => Malformed::new("frame header", checked.end, format_args!("frame {wanted}"), "zeros"),
     };
     let mut tail = tail(checked)?;
-    // Before the zeros are cut off: those of a frame's own padding belong to it.
-    if let Some(segment) = checked.segments.last()
+    let used = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    // Searched before the zeros are cut off: those of a frame's own padding belong to it.
+    if used > 0
+        && let Some(segment) = checked.segments.last()
         && let Some((offset, frame)) = find_promise(&tail, checked.end, segment.seed(), wanted)
     {
         return damaged(&name, checked.end, reason, Evidence::Promise { offset, frame });
@@ -65,7 +67,6 @@ pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
     if let Some(durable) = checked.promised.filter(|d| d.frame >= wanted) {
         return damaged(&name, checked.end, reason, Evidence::Durable(durable.frame));
     }
-    let used = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if used == 0 {
         return Ok(Verdict::Clean);
     }

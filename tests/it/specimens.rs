@@ -8,6 +8,7 @@ mod broken;
 mod build;
 mod good;
 mod lines;
+mod stores;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -82,6 +82,9 @@ pub mod store;
 
 pub mod handle;
 
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+pub mod interchange;
+
 pub use codec::delta::Origin;
 pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};

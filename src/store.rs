@@ -7,6 +7,7 @@
 //! writer's mutex, lets go of both, and only then waits until it is durable. A read clones the state, which
 //! takes constant time, and holds no lock while it works.
 
+mod bulk;
 mod commit;
 mod exclusive;
 mod lane;
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use commit::Limits;
+pub(crate) use commit::{Change, Stamp};
 pub use exclusive::Tx;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
 pub use past::Past;

@@ -62,6 +62,11 @@ impl Json {
         &self.0
     }
 
+    /// The canonical text, owned.
+    pub fn into_string(self) -> String {
+        self.0.into()
+    }
+
     /// The value as `serde_json` holds it; numbers beyond its types lose digits there.
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::from_str(&self.0).unwrap_or(serde_json::Value::Null)

@@ -167,7 +167,7 @@ fn encode<'c>(
     Ok(deltas)
 }
 
-fn not_encodable(reason: Malformed) -> Error {
+pub(super) fn not_encodable(reason: Malformed) -> Error {
     Error::Invalid { what: reason.what, found: reason.found, expected: "a value that the format can hold" }
 }
 

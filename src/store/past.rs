@@ -113,7 +113,7 @@ pub(super) fn frame_at(store: &Inner, time: Time) -> Result<Frame> {
 }
 
 /// Whether the log can answer for a frame.
-fn check(store: &Inner, frame: Frame) -> Result<()> {
+pub(super) fn check(store: &Inner, frame: Frame) -> Result<()> {
     store.index(|index| {
         // A writer's index ends with the last commit; frame 0 is always there unless it was compacted.
         let last = index.last();

@@ -1,5 +1,7 @@
 //! The integration tests: one binary, one module per file.
 
+#[cfg(feature = "cli")]
+mod cli;
 mod disk;
 mod embed;
 mod format;

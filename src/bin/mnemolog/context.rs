@@ -6,6 +6,7 @@
 //! Invariants: what only reads never creates, locks or mends a store. The workspace is checked before the store
 //! is opened, so that a bad name changes nothing.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(crate) struct Context {
     path: PathBuf,
     workspace: WorkspacePath,
     lock_wait: Duration,
+    damaged: Cell<bool>,
     pub(crate) out: Output,
 }
 
@@ -118,7 +120,7 @@ impl Context {
         };
         let path = std::path::absolute(&path)
             .with_context(|| format!("the store's path {} cannot be made absolute", path.display()))?;
-        Ok(Context { path, workspace, lock_wait: Duration::from_secs(global.lock_wait), out })
+        Ok(Context { path, workspace, lock_wait: Duration::from_secs(global.lock_wait), damaged: Cell::new(false), out })
     }
 
     /// Opens the store for reading.
@@ -144,6 +146,7 @@ impl Context {
     pub(crate) fn open_read_only(&self) -> Result<Store> {
         let store = Options::new().open_read_only(&self.path)?;
         if let Some(damage) = &store.recovery().damage {
+            self.damaged.set(true);
             self.out.note(&render::damage_while_reading(damage));
         }
         Ok(store)
@@ -178,6 +181,11 @@ impl Context {
             return Err(Error::NoSuchStore { path: self.path.clone() }.into());
         }
         self.write()
+    }
+
+    /// Whether a store that was read turned out to be damaged: what was not found in it may have been there.
+    pub(crate) fn saw_damage(&self) -> bool {
+        self.damaged.get()
     }
 
     /// Refuses a name that no handle can have, before anything is opened.

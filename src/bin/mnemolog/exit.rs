@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use mnemolog::Error;
 
+use crate::output::Closed;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -46,6 +48,9 @@ impl From<Exit> for ExitCode {
 
 /// The code for an error.
 pub(crate) fn exit_for(error: &anyhow::Error) -> Exit {
+    if error.is::<Closed>() {
+        return Exit::Done;
+    }
     for cause in error.chain() {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
             return refusal.exit;
@@ -60,7 +65,8 @@ pub(crate) fn exit_for(error: &anyhow::Error) -> Exit {
     Exit::Refused
 }
 
-fn exit_for_store(error: &Error) -> Exit {
+/// The code for an error of the library.
+pub(crate) fn exit_for_store(error: &Error) -> Exit {
     match error {
         Error::Damaged(_) | Error::Corrupt { .. } => Exit::Damaged,
         Error::Locked { .. } => Exit::Locked,

@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 use context::{Context, Global};
 use exit::{Exit, Refusal, exit_for};
-use output::{Closed, Output};
+use output::Output;
 
 /// An embedded memory for LLM agents: one append-only log, four kinds of memory, replay to any frame.
 #[derive(Debug, Parser)]
@@ -101,7 +101,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         _ => {}
     }
     let context = Context::new(&cli.global, out)?;
-    let exit = match cli.verb {
+    let result = match cli.verb {
         Verb::Notes(verb) => notes::run(verb, &context),
         Verb::Vector(verb) => vector::run(verb, &context),
         Verb::Episodic(verb) => episodic::run(verb, &context),
@@ -109,18 +109,27 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Replay(args) => replay::run(&args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
-    }?;
-    context.out.flush()?;
-    Ok(exit)
+    };
+    let result = result.and_then(|exit| context.out.flush().map(|()| exit));
+    match result {
+        Ok(Exit::Refused) if context.saw_damage() => Ok(Exit::Damaged),
+        Err(error) if context.saw_damage() && exit_for(&error) == Exit::Refused => {
+            output::note(&sentence(&error));
+            Ok(Exit::Damaged)
+        }
+        result => result,
+    }
 }
 
 fn end(result: Result<Exit>) -> Exit {
     match result {
         Ok(exit) => exit,
-        Err(error) if error.is::<Closed>() => Exit::Done,
         Err(error) => {
-            output::note(&sentence(&error));
-            exit_for(&error)
+            let exit = exit_for(&error);
+            if exit != Exit::Done {
+                output::note(&sentence(&error));
+            }
+            exit
         }
     }
 }

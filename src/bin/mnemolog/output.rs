@@ -153,10 +153,14 @@ fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-fn told(result: io::Result<()>) -> anyhow::Result<()> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Closed.into()),
-        Err(e) => Err(anyhow::Error::new(e).context("writing to standard output failed")),
+/// What a failure to write to standard output means.
+pub(crate) fn failure(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Closed.into();
     }
+    anyhow::Error::new(error).context("writing to standard output failed")
+}
+
+fn told(result: io::Result<()>) -> anyhow::Result<()> {
+    result.map_err(failure)
 }

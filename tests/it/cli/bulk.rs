@@ -1,0 +1,1 @@
+//! Whole logs in and out.

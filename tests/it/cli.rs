@@ -73,8 +73,9 @@ impl Place {
         lines(&self.done(&args))
     }
 
-    /// Everything below the directory, by name and content.
-    fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
+    /// Everything below the directory, by name and digest of the content. Of LOCK only that it is there: whoever
+    /// asked for the lock last may have written its name.
+    fn everything(&self) -> Vec<(PathBuf, u64)> {
         let mut found = Vec::new();
         collect(self.root(), &mut found);
         found.sort();
@@ -89,11 +90,7 @@ fn finish(mut command: Command, stdin: &[u8]) -> Run {
     let _ = child.stdin.take().expect("a pipe").write_all(stdin);
     let output = child.wait_with_output().expect("the program ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Run {
-        code: output.status.code().expect("no signal"),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
+    Run { code: output.status.code().expect("no signal"), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// Every line as a JSON object.
@@ -102,15 +99,17 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(parse).inspect(|value| assert!(value.is_object(), "{value}")).collect()
 }
 
-fn collect(dir: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
+fn collect(dir: &Path, found: &mut Vec<(PathBuf, u64)>) {
     for entry in fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             collect(&path, found);
-            found.push((path, Vec::new()));
+        }
+        if path.is_dir() || path.ends_with("LOCK") {
+            found.push((path, 0));
         } else {
             let content = fs::read(&path).expect("a file");
-            found.push((path, content));
+            found.push((path, xxhash_rust::xxh3::xxh3_64(&content)));
         }
     }
 }

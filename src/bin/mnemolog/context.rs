@@ -120,7 +120,13 @@ impl Context {
         };
         let path = std::path::absolute(&path)
             .with_context(|| format!("the store's path {} cannot be made absolute", path.display()))?;
-        Ok(Context { path, workspace, lock_wait: Duration::from_secs(global.lock_wait), damaged: Cell::new(false), out })
+        Ok(Context {
+            path,
+            workspace,
+            lock_wait: Duration::from_secs(global.lock_wait),
+            damaged: Cell::new(false),
+            out,
+        })
     }
 
     /// Opens the store for reading.

@@ -5,7 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use mnemolog::codec::segment::{FORMAT_VERSION, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_OFFSETS, segment_header};
+use mnemolog::codec::segment::{
+    FORMAT_VERSION, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_OFFSETS, segment_header,
+};
 use mnemolog::{Error, Store};
 
 use super::{Place, check_sentence, finish};
@@ -55,8 +57,12 @@ fn damage(place: &Place, text: &str) {
 #[test]
 fn a_read_of_no_store_is_refused_and_creates_nothing() {
     let place = Place::new();
-    let removals: [&[&str]; 4] =
-        [&["forget", "k"], &["vector", "delete", "d", "a"], &["episodic", "clear", "t"], &["working", "clear", "p"]];
+    let removals: [&[&str]; 4] = [
+        &["forget", "k"],
+        &["vector", "delete", "d", "a"],
+        &["episodic", "clear", "t"],
+        &["working", "clear", "p"],
+    ];
     for args in READS.iter().chain(&removals) {
         let run = place.run(args);
         assert_eq!((run.code, run.out.as_str()), (1, ""), "{args:?}: {run:?}");
@@ -117,7 +123,9 @@ fn names_that_climb_are_refused_and_open_nothing() {
         }
     }
     for name in ["..", "../docs", "a/b", "", "Docs", "."] {
-        for args in [["vector", "upsert", name, "a", "--text", "t"], ["episodic", "record", name, "k", "1", "--json"]] {
+        for args in
+            [["vector", "upsert", name, "a", "--text", "t"], ["episodic", "record", name, "k", "1", "--json"]]
+        {
             let run = place.run(&args);
             assert_eq!((run.code, run.out.as_str()), (1, ""), "{args:?}: {run:?}");
             check_sentence(&run.err);
@@ -130,8 +138,12 @@ fn names_that_climb_are_refused_and_open_nothing() {
 fn what_is_not_there_is_said_on_standard_output() {
     let place = Place::new();
     three_notes(&place);
-    let absent: [&[&str]; 4] =
-        [&["recall", "nope"], &["forget", "nope"], &["vector", "get", "d", "nope"], &["vector", "delete", "d", "nope"]];
+    let absent: [&[&str]; 4] = [
+        &["recall", "nope"],
+        &["forget", "nope"],
+        &["vector", "get", "d", "nope"],
+        &["vector", "delete", "d", "nope"],
+    ];
     for args in absent {
         let run = place.run(args);
         let expected = (1, "nothing is saved under nope\n", "");
@@ -237,7 +249,8 @@ fn an_unclean_end_is_mended_and_that_is_said_beside_the_data() {
     let run = place.run(&["--json", "forget", "one"]);
     assert_eq!((run.code, run.out.lines().count()), (0, 1), "{run:?}");
     check_sentence(&run.err);
-    let kept = run.err.split_once("a copy is in ").map(|(_, path)| path.trim_end()).expect("where the copy is");
+    let kept =
+        run.err.split_once("a copy is in ").map(|(_, path)| path.trim_end()).expect("where the copy is");
     assert_eq!(&fs::read(kept).expect("the copy")[..7], b"garbage");
     assert_eq!(place.run(&["list"]).err, "", "it was mended once");
 }

@@ -75,7 +75,8 @@ fn rows_are_saved_found_read_and_deleted() {
     let rows: Vec<&str> = found.lines().collect();
     assert_eq!(rows.len(), 2, "one line a row, whatever the text holds: {found}");
     assert_eq!(rows[0], r#"+1.0000  a  plum jam  {"n":1}"#);
-    let filtered = place.json(&["vector", "search", "docs", "plum jam", "-k", "1", "--filter", r#"{"n":2.5}"#]);
+    let filtered =
+        place.json(&["vector", "search", "docs", "plum jam", "-k", "1", "--filter", r#"{"n":2.5}"#]);
     assert_eq!((filtered.len(), &filtered[0]["id"]), (1, &json!("b")));
     let raw = place.done(&["--json", "vector", "search", "docs", "cake", "-k", "1"]);
     assert!(raw.contains(r#""metadata":{"n":2.50}"#), "numbers keep their digits: {raw}");
@@ -126,7 +127,10 @@ fn a_scratchpad_is_filled_rendered_bounded_and_cleared() {
     let text = "## Working Memory\n- **plan**: outline the introduction";
     assert_eq!(place.done(&["working", "render", "pad"]), format!("{text}\n"));
     let rendered = &place.json(&["working", "render", "pad"])[0];
-    assert_eq!((&rendered["text"], &rendered["tokens"], &rendered["budget"]), (&json!(text), &json!(11), &json!(2048)));
+    assert_eq!(
+        (&rendered["text"], &rendered["tokens"], &rendered["budget"]),
+        (&json!(text), &json!(11), &json!(2048))
+    );
     assert_eq!(rendered["entries"][0]["label"], "plan");
     place.done(&["working", "push", "pad", "next", "more"]);
     let configured = &place.json(&["working", "configure", "pad", "--budget", "6"])[0];
@@ -169,7 +173,8 @@ fn info_tells_where_the_store_is_and_what_is_in_it() {
     let real = place.store().canonicalize().expect("a store");
     assert_eq!(info["store"], real.to_str().expect("a path of ours"));
     assert_eq!(info["store_id"].as_str().map(str::len), Some(32));
-    for (name, value) in [("frame", 2), ("durable", 2), ("segments", 1), ("format", 1), ("unclean_bytes", 0)] {
+    for (name, value) in [("frame", 2), ("durable", 2), ("segments", 1), ("format", 1), ("unclean_bytes", 0)]
+    {
         assert_eq!(info[name], value, "{name}");
     }
     assert!(info["used"].as_u64() < info["bytes"].as_u64());
@@ -190,8 +195,7 @@ fn a_relative_store_is_below_the_directory_where_the_command_runs() {
         command.current_dir(&elsewhere).env_remove("MNEMOLOG_STORE");
         finish(command, b"")
     };
-    let saved =
-        run_in_elsewhere(&["--store", "here/mem", "remember", "k", "--summary", "s", "--body", "b"]);
+    let saved = run_in_elsewhere(&["--store", "here/mem", "remember", "k", "--summary", "s", "--body", "b"]);
     assert_eq!(saved.code, 0, "{saved:?}");
     let absolute = elsewhere.join("here/mem");
     let info = place.json(&["--store", absolute.to_str().expect("ours"), "info"]);

@@ -5,9 +5,11 @@
 
 mod answer;
 mod context;
+mod dump;
 mod episodic;
 mod exit;
 mod info;
+mod load;
 mod notes;
 mod output;
 mod render;
@@ -74,6 +76,12 @@ enum Verb {
     /// Where the store is and how large
     Info(info::Args),
 
+    /// Write the log as JSON lines
+    Dump(dump::Args),
+
+    /// Read JSON lines into the store
+    Load(load::Args),
+
     /// Write completions for a shell
     Completions(shell::CompletionsArgs),
 
@@ -108,6 +116,8 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Working(verb) => working::run(verb, &context),
         Verb::Replay(args) => replay::run(&args, &context),
         Verb::Info(args) => info::run(args, &context),
+        Verb::Dump(args) => dump::run(&args, &context),
+        Verb::Load(args) => load::run(&args, &context),
         Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));

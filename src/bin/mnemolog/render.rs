@@ -10,6 +10,7 @@ use mnemolog::{Error, Time};
 
 use crate::answer::{EpisodeAnswer, HandleAnswer, HitAnswer, RowAnswer};
 use crate::info::Info;
+use crate::load::{Loaded, Refused};
 use crate::replay::{Replay, StepAnswer};
 
 /// What stands in the place of a note's body that cannot be read.
@@ -150,6 +151,40 @@ pub(crate) fn replay(replay: &Replay) -> String {
 
 fn now(handle: &HandleAnswer) -> String {
     format!("{:>6} there, {}", handle.len, handle.digest)
+}
+
+/// What was loaded.
+pub(crate) fn loaded(loaded: &Loaded) -> String {
+    let (lines, frames) = (count(loaded.lines, "line"), count(loaded.frames, "frame"));
+    let mut text = format!("loaded {lines} as {frames}");
+    if let (Some(first), Some(last)) = (loaded.first, loaded.last) {
+        text.push_str(&format!(" ({first} to {last})"));
+    }
+    if loaded.embedded > 0 {
+        text.push_str(&format!(", {} computed", count(loaded.embedded, "embedding")));
+    }
+    if loaded.renumbered {
+        text.push_str("\nframes were renumbered: the store was not empty, or the numbers did not run on");
+    }
+    if loaded.raised_times > 0 {
+        let frames = count(loaded.raised_times, "frame");
+        text.push_str(&format!("\n{frames} had an older time than the one before, and got that one's"));
+    }
+    if !loaded.refused.is_empty() {
+        text.push_str(&format!("\nrefused {}", count(loaded.refused.len() as u64, "line")));
+    }
+    text
+}
+
+/// The files in front of one that failed stay loaded.
+pub(crate) fn loaded_before(loaded: &Loaded) -> String {
+    let (files, frames) = (count(loaded.files as u64, "file"), count(loaded.frames, "frame"));
+    format!("{files} before it had been loaded already: {frames}")
+}
+
+/// A line that was refused.
+pub(crate) fn refused(refused: &Refused) -> String {
+    format!("{}: line {}: {}", line(&refused.file), refused.line, refused.reason)
 }
 
 /// What opening for writing mended, one sentence each.

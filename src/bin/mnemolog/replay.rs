@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::answer::{self, HandleAnswer, hex};
 use crate::context::{AtArg, Context};
 use crate::exit::Exit;
-use crate::{output, render};
+use crate::{dump, output, render};
 
 /// How far, and what to print.
 #[derive(Debug, clap::Args)]
@@ -19,8 +19,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     at: AtArg,
     /// Print the digest of every frame's state, then the totals
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dump_json")]
     step: bool,
+    /// Print every event as JSON, then a snapshot of every handle
+    #[arg(long)]
+    dump_json: bool,
 }
 
 /// What a replay amounts to.
@@ -74,6 +77,9 @@ struct Totals {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let store = context.open_read_only()?;
     let to = args.at.at.map_or_else(|| Ok(store.appended()), |at| at.frame(&store))?;
+    if args.dump_json {
+        return dump::events(&store, to, context);
+    }
     let bar = output::progress("replay", Some(to.0));
     let mut totals = Totals::default();
     let mut stopped = None;

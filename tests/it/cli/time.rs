@@ -95,7 +95,15 @@ fn the_digest_of_every_step_is_that_of_a_replay_to_it() {
     }
     assert_eq!(steps[9], place.json(&["replay"])[0]);
     let part = place.done(&["replay", "--step", "--at", "2"]);
-    assert_eq!(part.lines().filter(|line| line.contains("  1 delta   ") && !line.starts_with("  notes") && !line.starts_with("  episodic")).count(), 2, "{part}");
+    assert_eq!(
+        part.lines()
+            .filter(|line| line.contains("  1 delta   ")
+                && !line.starts_with("  notes")
+                && !line.starts_with("  episodic"))
+            .count(),
+        2,
+        "{part}"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 mod bulk;
 mod commit;
+mod diff;
 mod exclusive;
 mod lane;
 pub mod name;
@@ -21,6 +22,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub use commit::Limits;
 pub(crate) use commit::{Change, Stamp};
+pub use diff::Diff;
 pub use exclusive::Tx;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
 pub use past::Past;

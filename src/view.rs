@@ -7,6 +7,7 @@
 //! Invariants: a [`State`] is persistent, so a clone takes constant time and never sees what is applied to the
 //! original afterwards. Equal histories give equal snapshot bytes. Nothing here panics on what a log may hold.
 
+pub mod diff;
 pub mod episodic;
 pub mod notes;
 pub(crate) mod text;

@@ -5,7 +5,6 @@
 //! which folds to the same.
 
 use std::io::{self, Write};
-use std::mem;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -192,7 +191,8 @@ fn walk<E: From<Error>>(
         if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
             stopped = visit(&met, &bodies);
         }
-        Ok(stopped.is_ok())
+        // Nothing behind the last frame is looked at: damage there is none of this dump's business.
+        Ok(stopped.is_ok() && (header.number < last || header.kind != FrameKind::Commit))
     })?;
     stopped
 }
@@ -223,7 +223,7 @@ fn lines<E: From<Error>>(
             id: id.into(),
             args: Args::of(op),
         };
-        if let Some(line) = mem::replace(&mut current, Some(next)) {
+        if let Some(line) = current.replace(next) {
             emit(line)?;
         }
     }

@@ -42,6 +42,10 @@ pub struct Episode {
     pub time: Time,
 }
 
+/// An episode whose value was not read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EpisodeHead<'a>(&'a Entry);
+
 #[derive(Clone, Debug)]
 struct Entry {
     key: Arc<str>,
@@ -72,6 +76,11 @@ impl EpisodicView {
     /// The most episodes that the ring holds, at least 1; none if it is unbounded.
     pub fn max(&self) -> Option<u64> {
         self.max
+    }
+
+    /// Every episode without its value, oldest first; erased ones are absent.
+    pub(super) fn heads(&self) -> impl Iterator<Item = EpisodeHead<'_>> {
+        self.ring.iter().flatten().map(EpisodeHead)
     }
 
     fn push(&mut self, entry: Option<Entry>) {
@@ -136,6 +145,17 @@ impl View for EpisodicView {
 
     fn is_unused(&self) -> bool {
         self.ring.is_empty() && self.max.is_none()
+    }
+}
+
+impl EpisodeHead<'_> {
+    /// Where its envelope stands.
+    pub(super) fn at(&self) -> Position {
+        self.0.at
+    }
+
+    pub(super) fn read(&self, bodies: &dyn Bodies) -> Result<Episode> {
+        self.0.read(bodies)
     }
 }
 

@@ -90,7 +90,7 @@ pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use error::{Error, Result};
 pub use handle::{Episodic, Forgotten, Notes, VectorItem, VectorStore, Working};
-pub use log::Durability;
+pub use log::{Durability, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};

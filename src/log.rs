@@ -8,8 +8,10 @@
 //! - Never are two syncs of the log under way in this process; the first that fails stops the writer for good.
 //! - DURABLE is raised after a sync and before that sync's frames are acknowledged, and never lowered.
 
+mod catchup;
 mod commit;
 mod cursor;
+mod group;
 mod index;
 mod intent;
 mod recover;
@@ -17,8 +19,10 @@ mod settle;
 
 use std::sync::{Arc, RwLock};
 
-pub use commit::{Appended, Durability, Log, Writer};
+pub use catchup::{Caught, Place, for_reading};
+pub use commit::{Appended, Durability, Log, Writer, Writers};
 pub use cursor::{Cursor, Met};
+pub use group::{CatchUp, Turn};
 pub use index::Index;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};
 
@@ -37,6 +41,11 @@ impl Files {
     /// The files as they are now.
     pub fn now(&self) -> Arc<Vec<Arc<Segment>>> {
         self.0.read().map_or_else(|poisoned| poisoned.into_inner().clone(), |files| files.clone())
+    }
+
+    /// Replaces the list: whoever holds the old one keeps the old files.
+    fn replace(&self, segments: Vec<Arc<Segment>>) {
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(segments);
     }
 
     fn push(&self, segment: Arc<Segment>) {

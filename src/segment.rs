@@ -193,6 +193,15 @@ impl Segment {
         self.reserved.load(Ordering::Acquire)
     }
 
+    /// The size of the file now: another process may have grown it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn size(&self) -> Result<u64> {
+        let len = self.file.len().map_err(|e| Error::io("reading the size of", &self.display, e))?;
+        Ok(self.reserved.fetch_max(len, Ordering::AcqRel).max(len))
+    }
+
     /// Bytes that readers may see.
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Acquire)

@@ -31,7 +31,7 @@ pub use workspace::{Source, Workspace};
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
-use crate::log::{Files, Index, Log, LogSize, Mode};
+use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Turn};
 use crate::position::{Frame, Time};
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
@@ -103,7 +103,7 @@ impl Store {
         let segments = SegmentOptions { segment_bytes: options.segment_bytes, map: options.map };
         let mut fold = StateFold::default();
         let mut opening = crate::log::open(&disk, segments, mode, &mut fold)?;
-        let log = Log::new(disk.clone(), segments, &mut opening);
+        let log = Log::new(disk.clone(), segments, options.writers, options.lock_wait, &mut opening);
         Ok(Store {
             inner: Arc::new(Inner {
                 disk,
@@ -257,8 +257,18 @@ impl Inner {
 
     /// The state as it is now, and its bodies.
     pub(crate) fn reading(&self) -> Reading {
-        let state = self.state();
-        Reading { state, bodies: LogBodies::new(&self.files) }
+        // The list of files is taken under the same lock: opening anew replaces both in one moment.
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        Reading { state: state.clone(), bodies: LogBodies::new(&self.files) }
+    }
+
+    /// Waits for the right to decide and append, and folds what other processes appended. It is kept until the
+    /// commit is acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::Locked`]; [`Error::Poisoned`]; [`Error::Closed`]; what opening answers.
+    fn begin(&self) -> Result<Turn<'_>> {
+        self.writable()?.join(&mut Newer { inner: self, fold: None })
     }
 
     /// Looks into the index of frames.
@@ -279,6 +289,31 @@ impl Inner {
 
     fn writable(&self) -> Result<&Log> {
         self.log.as_ref().ok_or(Error::ReadOnly)
+    }
+}
+
+/// Takes in what other processes appended.
+struct Newer<'s> {
+    inner: &'s Inner,
+    fold: Option<StateFold>,
+}
+
+impl CatchUp for Newer<'_> {
+    fn now(&self) -> Time {
+        self.inner.options.clock.now()
+    }
+
+    fn fold(&mut self) -> &mut dyn Fold {
+        let inner = self.inner;
+        self.fold.get_or_insert_with(|| StateFold { state: inner.state() })
+    }
+
+    fn install(&mut self, swap: &mut dyn FnMut()) {
+        let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fold) = self.fold.take() {
+            *state = fold.state;
+        }
+        swap();
     }
 }
 

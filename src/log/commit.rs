@@ -6,7 +6,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use super::catchup::Place;
+use super::group::Group;
 use super::recover::{DURABLE, Opening, Writing};
 use super::settle::random;
 use super::{Files, Index, Mark};
@@ -15,7 +18,7 @@ use crate::codec::frame::{
 };
 use crate::codec::segment::{Durable, FRAMES_START, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
-use crate::disk::{Disk, File, Lock};
+use crate::disk::{Disk, File};
 use crate::error::{Error, Result};
 use crate::position::{Frame, Position, SegmentId, Time};
 use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions, TRAILER_BYTES};
@@ -31,18 +34,24 @@ pub enum Durability {
     Os,
 }
 
+/// How many processes may write to a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writers {
+    /// One: it holds the writers' lock for its life.
+    #[default]
+    One,
+    /// Many: each holds the lock for a group of commits, from looking what others appended to the end of the
+    /// sync. Every write is durable when it is acknowledged, whatever [`Durability`] says.
+    Many,
+}
+
 /// Where the writer goes on.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) segment: Arc<Segment>,
     pub(super) ordinal: u32,
-    pub(super) offset: u64,
-    pub(super) chain: Chain,
-    /// The nonce of the seal, if the segment ends in one.
-    pub(super) sealed: Option<u64>,
-    pub(super) frames: u64,
-    pub(super) commits: u64,
-    pub(super) last_kind: Option<FrameKind>,
+    /// Where the log ends.
+    pub(super) place: Place,
     /// Whether `log/` was synced by this opening since the segment got its name.
     pub(super) dir_synced: bool,
     pub(super) writer: u32,
@@ -51,22 +60,22 @@ pub(super) struct Tail {
 /// The log, open for appending.
 #[derive(Debug)]
 pub struct Log {
-    disk: Arc<dyn Disk>,
-    store: StoreId,
-    files: Files,
-    options: SegmentOptions,
-    tail: Mutex<Option<Tail>>,
-    index: Mutex<Index>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) store: StoreId,
+    pub(super) files: Files,
+    pub(super) options: SegmentOptions,
+    pub(super) tail: Mutex<Option<Tail>>,
+    pub(super) index: Mutex<Index>,
     /// Where the newest frame ends; changed only by the holder of `tail`.
-    mark: Mutex<Mark>,
-    durable: AtomicU64,
+    pub(super) mark: Mutex<Mark>,
+    pub(super) durable: AtomicU64,
     /// True while a sync is under way.
     busy: Mutex<bool>,
     turn: Condvar,
     poison: OnceLock<Arc<Error>>,
-    durable_file: Arc<dyn File>,
-    /// Held for the life of the log.
-    lock: Mutex<Option<Lock>>,
+    pub(super) durable_file: Mutex<Arc<dyn File>>,
+    /// The lock, and who writes under it.
+    pub(super) group: Group,
 }
 
 /// A frame that was appended.
@@ -88,11 +97,18 @@ pub struct Writer<'l> {
 }
 
 impl Log {
-    /// A log from an opening for writing, and what else was opened; `None` if it was opened for reading.
-    pub fn new(disk: Arc<dyn Disk>, options: SegmentOptions, opening: &mut Opening) -> Option<Log> {
+    /// A log from an opening for writing; `None` from one for reading. `writers` says for how long the lock that
+    /// comes with the opening is held, and `lock_wait` how long to wait when it is taken again.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        options: SegmentOptions,
+        writers: Writers,
+        lock_wait: Duration,
+        opening: &mut Opening,
+    ) -> Option<Log> {
         let Writing { tail, lock, durable_file } = opening.writing.take()?;
         let segment = tail.segment.id().first();
-        let mark = Mark { frame: tail.chain.number, segment, offset: tail.offset };
+        let mark = Mark { frame: tail.place.chain.number, segment, offset: tail.place.end };
         Some(Log {
             disk,
             store: opening.store,
@@ -105,8 +121,8 @@ impl Log {
             busy: Mutex::new(false),
             turn: Condvar::new(),
             poison: OnceLock::new(),
-            durable_file,
-            lock: Mutex::new(Some(lock)),
+            durable_file: Mutex::new(durable_file),
+            group: Group::new(writers, lock_wait, lock),
         })
     }
 
@@ -138,7 +154,7 @@ impl Log {
         Ok(Writer { log: self, tail })
     }
 
-    fn check_poison(&self) -> Result<()> {
+    pub(super) fn check_poison(&self) -> Result<()> {
         self.poison.get().map_or(Ok(()), |cause| Err(Error::Poisoned { cause: cause.clone() }))
     }
 
@@ -173,6 +189,7 @@ impl Log {
             }
             *busy = true;
             drop(busy);
+            self.group.shut();
             // From here to `finish_sync` no rotation and no other sync can begin.
             let mark = *locked(&self.mark);
             let files = self.files.now();
@@ -212,7 +229,7 @@ impl Log {
         }
         let Mark { frame, segment, offset } = mark;
         let promise = Durable { store: self.store, frame, segment, offset };
-        self.durable_file
+        locked(&self.durable_file)
             .write_at(0, &promise.encode())
             .map_err(|e| Error::io("writing", self.disk.root().join(DURABLE), e))?;
         self.durable.store(frame.0, Ordering::Release);
@@ -234,23 +251,33 @@ impl Log {
     pub fn close(&self) -> Result<()> {
         let mut tail = locked(&self.tail);
         let result = match tail.as_mut() {
-            Some(tail) if self.poison.get().is_none() => self.end(tail),
+            // With many writers a free lock says what a close marker says, without a sync of its own.
+            Some(tail) if self.poison.get().is_none() && self.group.holds_for_life() => self.end(tail),
             _ => Ok(()),
         };
         *tail = None;
-        *locked(&self.lock) = None;
+        self.group.release();
         result
     }
 
     fn end(&self, tail: &mut Tail) -> Result<()> {
-        let ended = matches!(tail.last_kind, None | Some(FrameKind::Close | FrameKind::Seal));
+        let ended = matches!(tail.place.last_kind, None | Some(FrameKind::Close | FrameKind::Seal));
         if ended {
-            return if self.durable() < tail.chain.number { self.sync_all(&tail.segment) } else { Ok(()) };
+            return if self.durable() < tail.place.chain.number {
+                self.sync_all(&tail.segment)
+            } else {
+                Ok(())
+            };
         }
         // Every append left room for the marker; a file that was mended may have none, and needs none.
-        if tail.segment.reserve(tail.offset + FRAME_HEADER_BYTES as u64, self.options.segment_bytes).is_ok() {
+        if tail
+            .segment
+            .reserve(tail.place.end + FRAME_HEADER_BYTES as u64, self.options.segment_bytes)
+            .is_ok()
+        {
             let mut buffer = vec![0; FRAME_HEADER_BYTES];
-            let header = self.header(tail, FrameKind::Close, tail.chain.number, tail.chain.time, 0);
+            let header =
+                self.header(tail, FrameKind::Close, tail.place.chain.number, tail.place.chain.time, 0);
             self.put(tail, &mut buffer, header)?;
         }
         self.sync_all(&tail.segment)
@@ -268,8 +295,8 @@ impl Log {
             payload_length: 0,
             crc: 0,
             number,
-            own_offset: u32::try_from(tail.offset).unwrap_or(u32::MAX),
-            previous_crc: tail.chain.previous_crc,
+            own_offset: u32::try_from(tail.place.end).unwrap_or(u32::MAX),
+            previous_crc: tail.place.chain.previous_crc,
             durable: self.durable(),
             time,
             kind,
@@ -280,21 +307,22 @@ impl Log {
 
     /// Writes a frame for which space is reserved, and lets readers see it.
     fn put(&self, tail: &mut Tail, buffer: &mut Vec<u8>, mut header: FrameHeader) -> Result<()> {
-        if tail.offset == FRAMES_START && !tail.dir_synced {
+        if tail.place.end == FRAMES_START && !tail.dir_synced {
             self.disk
                 .sync_dir(LOG_DIR)
                 .map_err(|e| self.poison(Error::io("syncing", self.disk.root().join(LOG_DIR), e)))?;
         }
         tail.dir_synced = true;
         let crc = frame::finish(buffer, &mut header, tail.segment.seed());
-        tail.segment.write(tail.offset, buffer).map_err(|e| self.poison(e))?;
-        tail.offset += buffer.len() as u64;
-        tail.chain = Chain { previous_crc: crc, number: header.number, time: header.time };
-        tail.frames += 1;
-        tail.commits += u64::from(header.kind == FrameKind::Commit);
-        tail.last_kind = Some(header.kind);
-        tail.segment.publish(tail.offset);
-        let mark = Mark { frame: header.number, segment: tail.segment.id().first(), offset: tail.offset };
+        tail.segment.write(tail.place.end, buffer).map_err(|e| self.poison(e))?;
+        tail.place.last_at = Some(tail.place.end);
+        tail.place.end += buffer.len() as u64;
+        tail.place.chain = Chain { previous_crc: crc, number: header.number, time: header.time };
+        tail.place.frames += 1;
+        tail.place.commits += u64::from(header.kind == FrameKind::Commit);
+        tail.place.last_kind = Some(header.kind);
+        tail.segment.publish(tail.place.end);
+        let mark = Mark { frame: header.number, segment: tail.segment.id().first(), offset: tail.place.end };
         *locked(&self.mark) = mark;
         Ok(())
     }
@@ -303,17 +331,17 @@ impl Log {
     /// the sealed segment, and the next append tries again.
     fn rotate(&self, tail: &mut Tail) -> Result<()> {
         self.sync_all(&tail.segment)?;
-        let nonce = match tail.sealed {
+        let nonce = match tail.place.sealed {
             Some(nonce) => nonce,
             None => self.seal(tail)?,
         };
-        let first = tail.chain.number.next().ok_or_else(numbers_end)?;
+        let first = tail.place.chain.number.next().ok_or_else(numbers_end)?;
         let header = SegmentHeader {
             store: self.store,
             first,
             salt: random()?,
             previous_nonce: nonce,
-            created: tail.chain.time,
+            created: tail.place.chain.time,
         };
         let id = SegmentId::Segment { first };
         let segment = match Segment::create(&*self.disk, id, header, self.options) {
@@ -323,23 +351,24 @@ impl Log {
         };
         self.files.push(segment.clone());
         tail.ordinal += 1;
-        tail.offset = FRAMES_START;
-        tail.chain.previous_crc = 0;
-        (tail.sealed, tail.frames, tail.commits, tail.last_kind) = (None, 0, 0, None);
+        tail.place.end = FRAMES_START;
+        tail.place.chain.previous_crc = 0;
+        (tail.place.sealed, tail.place.last_at, tail.place.last_kind) = (None, None, None);
+        (tail.place.frames, tail.place.commits) = (0, 0);
         tail.dir_synced = true;
         tail.segment = segment;
         Ok(())
     }
 
     fn seal(&self, tail: &mut Tail) -> Result<u64> {
-        let digest = digest(&tail.segment, tail.offset)?;
-        let seal = Seal { frames: tail.frames, digest, nonce: random()? };
+        let digest = digest(&tail.segment, tail.place.end)?;
+        let seal = Seal { frames: tail.place.frames, digest, nonce: random()? };
         let mut buffer = vec![0; FRAME_HEADER_BYTES];
         buffer.extend_from_slice(&seal.encode());
-        tail.segment.reserve(tail.offset + TRAILER_BYTES, self.options.segment_bytes)?;
-        let header = self.header(tail, FrameKind::Seal, tail.chain.number, tail.chain.time, 0);
+        tail.segment.reserve(tail.place.end + TRAILER_BYTES, self.options.segment_bytes)?;
+        let header = self.header(tail, FrameKind::Seal, tail.place.chain.number, tail.place.chain.time, 0);
         self.put(tail, &mut buffer, header)?;
-        tail.sealed = Some(seal.nonce);
+        tail.place.sealed = Some(seal.nonce);
         self.sync_all(&tail.segment)?;
         Ok(seal.nonce)
     }
@@ -348,7 +377,7 @@ impl Log {
 impl Writer<'_> {
     /// The number that the next commit gets.
     pub fn next_frame(&self) -> Frame {
-        self.tail.as_ref().and_then(|tail| tail.chain.number.next()).unwrap_or_default()
+        self.tail.as_ref().and_then(|tail| tail.place.chain.number.next()).unwrap_or_default()
     }
 
     /// Appends a commit. `encode` puts its envelopes behind the header's room, with the seed it is given, and
@@ -366,16 +395,16 @@ impl Writer<'_> {
     ) -> Result<Appended> {
         let log = self.log;
         let tail = self.tail.as_mut().ok_or(Error::Closed)?;
-        let number = tail.chain.number.next().ok_or_else(numbers_end)?;
+        let number = tail.place.chain.number.next().ok_or_else(numbers_end)?;
         let mut count = fill(buffer, tail, encode)?;
         let full = log.options.segment_bytes;
-        let fits = tail.offset + buffer.len() as u64 + TRAILER_BYTES <= full;
-        if tail.sealed.is_some() || (!fits && tail.commits > 0) {
+        let fits = tail.place.end + buffer.len() as u64 + TRAILER_BYTES <= full;
+        if tail.place.sealed.is_some() || (!fits && tail.place.commits > 0) {
             log.rotate(tail)?;
             count = fill(buffer, tail, encode)?;
         }
-        tail.segment.reserve(tail.offset + buffer.len() as u64 + TRAILER_BYTES, full)?;
-        let time = time.max(tail.chain.time);
+        tail.segment.reserve(tail.place.end + buffer.len() as u64 + TRAILER_BYTES, full)?;
+        let time = time.max(tail.place.chain.time);
         let header = log.header(tail, FrameKind::Commit, number, time, count);
         let at = Position { segment: tail.ordinal, offset: header.own_offset };
         log.put(tail, buffer, header).map_err(|e| outcome_unknown(number, e))?;
@@ -433,6 +462,6 @@ fn numbers_end() -> Error {
 }
 
 /// The content of a mutex. A thread that panicked while it held one left it between two whole states.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,6 +34,13 @@ impl Index {
         self.last = frame;
     }
 
+    /// Adds the commits and lost ranges of a later part of the log.
+    pub fn append(&mut self, later: Index) {
+        self.entries.extend(later.entries);
+        self.lost.extend(later.lost);
+        self.last = self.last.max(later.last);
+    }
+
     /// Adds a range of frames that are gone.
     pub fn lose(&mut self, range: LostRange) {
         self.lost.push(range);

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::catchup::Place;
 use super::commit::Tail;
 use super::settle::{self, Verdict};
 use super::{Files, Index, Met, intent};
@@ -64,6 +65,8 @@ pub struct Opening {
     pub durable: Frame,
     /// The time of the last frame.
     pub time: Time,
+    /// Where a later look goes on.
+    pub place: Place,
     /// For the writer: where to go on, the lock, and DURABLE.
     pub(super) writing: Option<Writing>,
 }
@@ -134,6 +137,20 @@ fn open_for_writing(
     }
     refuse_network(&**disk, allow_network)?;
     let lock = disk.lock(lock_wait).map_err(|e| lock_error(&**disk, e))?;
+    open_locked(disk, options, lock, now, fold)
+}
+
+/// Opens a log for writing; the lock is held.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn open_locked(
+    disk: &Arc<dyn Disk>,
+    options: SegmentOptions,
+    lock: Lock,
+    now: Time,
+    fold: &mut dyn Fold,
+) -> Result<Opening> {
     let finished_intent = intent::finish(&**disk)?;
     settle::remove_temporaries(&**disk)?;
     let promised = read_durable(&**disk)?;
@@ -166,7 +183,7 @@ fn refuse_network(disk: &dyn Disk, allow: bool) -> Result<()> {
     }
 }
 
-fn lock_error(disk: &dyn Disk, e: LockError) -> Error {
+pub(super) fn lock_error(disk: &dyn Disk, e: LockError) -> Error {
     match e {
         LockError::Held { holder } => {
             let (pid, host) = holder.map(|h| (h.pid, h.host)).unzip();
@@ -179,7 +196,11 @@ fn lock_error(disk: &dyn Disk, e: LockError) -> Error {
 /// How often a reader looks again before it says damaged: a writer may be in the middle of something.
 const READ_ATTEMPTS: usize = 3;
 
-fn open_for_reading(disk: &dyn Disk, options: SegmentOptions, fold: &mut dyn Fold) -> Result<Opening> {
+pub(super) fn open_for_reading(
+    disk: &dyn Disk,
+    options: SegmentOptions,
+    fold: &mut dyn Fold,
+) -> Result<Opening> {
     let mut last = None;
     for _ in 0..READ_ATTEMPTS {
         if !looks_like_store(disk)? {
@@ -235,14 +256,14 @@ pub(super) fn damage(
 
 /// The files of a log as the directory names them.
 #[derive(Debug)]
-struct Found {
+pub(super) struct Found {
     /// Identity, name of the file that holds it, in the order of the log.
-    files: Vec<(SegmentId, String)>,
+    pub(super) files: Vec<(SegmentId, String)>,
     access: Access,
 }
 
 impl Found {
-    fn look(disk: &dyn Disk, access: Access) -> Result<Found> {
+    pub(super) fn look(disk: &dyn Disk, access: Access) -> Result<Found> {
         let names = match disk.list(LOG_DIR) {
             Ok(names) => names,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -255,7 +276,10 @@ impl Found {
     }
 
     /// As a reader sees it while a change is under way: new files under either name, without the drops.
-    fn look_through(disk: &dyn Disk, intent: Option<&crate::codec::intent::Intent>) -> Result<Found> {
+    pub(super) fn look_through(
+        disk: &dyn Disk,
+        intent: Option<&crate::codec::intent::Intent>,
+    ) -> Result<Found> {
         let mut found = Found::look(disk, Access::Read)?;
         let Some(intent) = intent else { return Ok(found) };
         found.files.retain(|(_, name)| {
@@ -282,36 +306,7 @@ impl Found {
     ) -> Result<Checked> {
         fold.begin();
         let mut checked = Checked::new(promised);
-        let count = self.files.len();
-        for (i, (id, name)) in self.files.into_iter().enumerate() {
-            let last = i + 1 == count;
-            let access = if last { self.access } else { Access::Read };
-            let segment = match Segment::open(disk, &name, id, access, options)? {
-                Opened::Segment(segment) => segment,
-                Opened::BadHeader(reason) => {
-                    checked.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Header) });
-                    break;
-                }
-            };
-            if let Err(reason) = checked.enter(&segment, i) {
-                checked.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Lineage) });
-                break;
-            }
-            checked.walk(segment, fold)?;
-            if checked.sealed.is_none() && !last {
-                let stop = checked.stop.take();
-                let reason = stop
-                    .map_or_else(|| Malformed::new("segment", checked.end, "a seal", "zeros"), |s| s.reason);
-                checked.stop =
-                    Some(Stop { name, offset: checked.end, reason, evidence: Some(Evidence::NotLast) });
-                break;
-            }
-            if last && id.is_base() {
-                let reason = Malformed::new("log", checked.end, "a segment behind the base", "its end");
-                checked.stop =
-                    Some(Stop { name, offset: checked.end, reason, evidence: Some(Evidence::NotLast) });
-            }
-        }
+        checked.extend(self, disk, options, fold)?;
         Ok(checked)
     }
 }
@@ -334,12 +329,14 @@ pub(super) struct Checked {
     pub(super) chain: Chain,
     /// The nonce of the seal, where the last file ends in one.
     pub(super) sealed: Option<u64>,
-    nonce: u64,
+    pub(super) nonce: u64,
     /// Where the checked frames of the last file end.
     pub(super) end: u64,
     pub(super) frames: u64,
     pub(super) commits: u64,
     pub(super) last_kind: Option<FrameKind>,
+    /// Where the last frame of the last file stands.
+    pub(super) last_at: Option<u64>,
     pub(super) stop: Option<Stop>,
     pub(super) promised: Option<Durable>,
     /// The highest promise of a frame or of DURABLE.
@@ -349,7 +346,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    fn new(promised: Option<Durable>) -> Checked {
+    pub(super) fn new(promised: Option<Durable>) -> Checked {
         Checked {
             segments: Vec::new(),
             store: StoreId::default(),
@@ -360,11 +357,59 @@ impl Checked {
             frames: 0,
             commits: 0,
             last_kind: None,
+            last_at: None,
             stop: None,
             promise: promised.map_or(Frame::ZERO, |d| d.frame),
             promised,
             unproven: Unproven::default(),
             index: Index::default(),
+        }
+    }
+
+    /// Checks further files, in order, up to the first frame that does not check out.
+    pub(super) fn extend(
+        &mut self,
+        found: Found,
+        disk: &dyn Disk,
+        options: SegmentOptions,
+        fold: &mut dyn Fold,
+    ) -> Result<()> {
+        let count = found.files.len();
+        for (i, (id, name)) in found.files.into_iter().enumerate() {
+            let last = i + 1 == count;
+            let access = if last { found.access } else { Access::Read };
+            let segment = match Segment::open(disk, &name, id, access, options)? {
+                Opened::Segment(segment) => segment,
+                Opened::BadHeader(reason) => {
+                    self.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Header) });
+                    break;
+                }
+            };
+            if let Err(reason) = self.enter(&segment, self.segments.len()) {
+                self.stop = Some(Stop { name, offset: 0, reason, evidence: Some(Evidence::Lineage) });
+                break;
+            }
+            self.walk(Arc::new(segment), FRAMES_START, fold)?;
+            let missing = match (self.sealed, last) {
+                (None, false) => Some(("a seal", "zeros")),
+                (_, true) if id.is_base() => Some(("a segment behind the base", "the log's end")),
+                _ => None,
+            };
+            if let Some((expected, found)) = missing {
+                let reason = self.stop.take().map(|stop| stop.reason);
+                let reason = reason.unwrap_or_else(|| Malformed::new("segment", self.end, expected, found));
+                self.stop = Some(Stop { name, offset: self.end, reason, evidence: Some(Evidence::NotLast) });
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on behind a place that was checked before: in the file that was the last one then.
+    pub(super) fn resume(&mut self, fold: &mut dyn Fold) -> Result<()> {
+        match self.segments.pop() {
+            Some(last) => self.walk(last, self.end, fold),
+            None => Ok(()),
         }
     }
 
@@ -407,15 +452,16 @@ impl Checked {
         }
         self.chain = Chain::start(self.chain.number, self.chain.time);
         (self.sealed, self.end, self.frames, self.commits, self.last_kind) = (None, FRAMES_START, 0, 0, None);
+        self.last_at = None;
         self.unproven = Unproven::starting_at(FRAMES_START);
         Ok(())
     }
 
-    /// Checks the frames of one file; publishes them.
-    fn walk(&mut self, segment: Segment, fold: &mut dyn Fold) -> Result<()> {
+    /// Checks the frames of one file from a place on; publishes them.
+    fn walk(&mut self, segment: Arc<Segment>, from: u64, fold: &mut dyn Fold) -> Result<()> {
         let ordinal = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         let base = segment.id().is_base();
-        let mut walk = Walk::new(&segment, FRAMES_START, segment.reserved());
+        let mut walk = Walk::new(&segment, from, segment.size()?);
         self.stop = loop {
             let at = walk.offset();
             let stop = |reason| Stop { name: segment.id().to_string(), offset: at, reason, evidence: None };
@@ -427,6 +473,7 @@ impl Checked {
                         break Some(stop(reason));
                     }
                     self.end = offset + bytes.len() as u64;
+                    self.last_at = Some(offset);
                     self.unproven.add(bytes, frame.header.kind, frame.header.number, self.end);
                     self.promise = self.promise.max(frame.header.durable);
                     self.unproven.prove(self.promise);
@@ -449,8 +496,9 @@ impl Checked {
                 }
             }
         };
+        drop(walk);
         segment.publish(self.end);
-        self.segments.push(Arc::new(segment));
+        self.segments.push(segment);
         Ok(())
     }
 
@@ -495,7 +543,7 @@ pub(super) struct Unproven {
 }
 
 impl Unproven {
-    fn starting_at(start: u64) -> Unproven {
+    pub(super) fn starting_at(start: u64) -> Unproven {
         Unproven { start, ..Unproven::default() }
     }
 
@@ -507,7 +555,7 @@ impl Unproven {
     }
 
     /// Lets go of everything up to the end of the commit that a promise covers.
-    fn prove(&mut self, promise: Frame) {
+    pub(super) fn prove(&mut self, promise: Frame) {
         let mut start = self.start;
         while let Some(&(number, end)) = self.ends.front()
             && number <= promise

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::catchup::Place;
 use super::commit::Tail;
 use super::recover::{Checked, DURABLE, Opening, Writing, damage};
 use super::{Files, intent};
@@ -112,6 +113,7 @@ pub(super) fn serve(checked: Checked, verdict: Verdict) -> Opening {
         store: checked.store,
         durable: checked.promise.min(checked.chain.number),
         time: checked.chain.time,
+        place: Place::of(&checked),
         files: Files::new(checked.segments),
         index: checked.index,
         recovery,
@@ -161,12 +163,7 @@ pub(super) fn settle(
     let tail = Tail {
         ordinal: u32::try_from(checked.segments.len() - 1).unwrap_or(u32::MAX),
         segment,
-        offset: checked.end,
-        chain: checked.chain.clone(),
-        sealed: checked.sealed,
-        frames: checked.frames,
-        commits: checked.commits,
-        last_kind: checked.last_kind,
+        place: Place::of(&checked),
         dir_synced: false,
         writer: random_writer()?,
     };
@@ -174,6 +171,7 @@ pub(super) fn settle(
         store: checked.store,
         durable,
         time: checked.chain.time,
+        place: Place::of(&checked),
         files: Files::new(checked.segments),
         index: checked.index,
         recovery,

@@ -9,7 +9,7 @@ use crate::codec::frame::Seed;
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
-use crate::log::Durability;
+use crate::log::{Durability, Writers};
 use crate::position::{Frame, Last, Place, Position, Time};
 use crate::view::State;
 
@@ -115,9 +115,9 @@ impl Inner {
     /// # Errors
     /// [`Error::OutcomeUnknown`]: the sync failed.
     pub(crate) fn acknowledge(&self, frame: Frame) -> Result<()> {
-        match self.options.durability {
-            Durability::Sync => self.writable()?.wait_durable(frame),
-            Durability::Os => Ok(()),
+        match (self.options.durability, self.options.writers) {
+            (Durability::Os, Writers::One) => Ok(()),
+            _ => self.writable()?.wait_durable(frame),
         }
     }
 }

@@ -133,6 +133,7 @@ pub(super) fn run<T, E: From<Error>>(
     inner.writable()?;
     let path = workspace.path();
     let lane = inner.lanes.enter(path.as_str(), inner.options.lane_wait)?;
+    let _turn = inner.begin()?;
     let writes = Writes { state: inner.state(), encoded: Arc::default(), envelopes: 0, deltas: 0 };
     let pending = Arc::new(Pending {
         inner: inner.clone(),

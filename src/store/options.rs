@@ -9,7 +9,7 @@ use super::{Limits, Store};
 use crate::disk::{Disk, FileDisk};
 use crate::embed::{Embedder, StubEmbedder};
 use crate::error::{Error, Result};
-use crate::log::{Durability, Mode};
+use crate::log::{Durability, Mode, Writers};
 use crate::position::Time;
 
 /// Where frame times come from.
@@ -40,6 +40,7 @@ pub struct Options {
     pub(crate) segment_bytes: u64,
     pub(crate) map: bool,
     pub(crate) durability: Durability,
+    pub(crate) writers: Writers,
     pub(crate) lock_wait: Duration,
     pub(crate) lane_wait: Duration,
     pub(crate) allow_network: bool,
@@ -62,6 +63,7 @@ impl Options {
             segment_bytes: 64 << 20,
             map: true,
             durability: Durability::Sync,
+            writers: Writers::One,
             lock_wait: Duration::from_secs(5),
             lane_wait: Duration::from_secs(60),
             allow_network: false,
@@ -90,7 +92,13 @@ impl Options {
         Options { durability, ..self }
     }
 
-    /// How long opening waits for another writer to let go of the store.
+    /// How many processes may write. One (the default) is the fastest; many share the store commit by commit.
+    #[must_use]
+    pub fn writers(self, writers: Writers) -> Options {
+        Options { writers, ..self }
+    }
+
+    /// How long opening, and with many writers each write, waits for another writer to let go of the store.
     #[must_use]
     pub fn lock_wait(self, wait: Duration) -> Options {
         Options { lock_wait: wait, ..self }

@@ -148,6 +148,7 @@ impl Source {
             To::Live(inner) => {
                 inner.writable()?;
                 let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
+                let _turn = inner.begin()?;
                 let (ops, answer) = decide(&inner.reading())?;
                 if ops.is_empty() {
                     return Ok(answer);

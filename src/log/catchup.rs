@@ -1,0 +1,204 @@
+//! What other processes appended since this one looked last.
+//!
+//! The quick way goes on where the last look ended, and is taken only while nothing contradicts that place:
+//! every file is still the one at its path, the last frame is unchanged, no change of several files is under
+//! way, and (for a writer) DURABLE promises exactly the log's end, so that its last holder ended well. In any
+//! other case the log is opened anew, with the two verdicts and all mending.
+
+use std::sync::Arc;
+
+use super::recover::{self, Checked, Fold, Found, Opening, Unproven, read_durable};
+use super::{Files, Index, intent};
+use crate::codec::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+use crate::codec::segment::StoreId;
+use crate::disk::{Access, Disk};
+use crate::error::{Error, Result};
+use crate::position::Frame;
+use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions};
+
+/// A place behind checked frames, from which a later look goes on.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub(super) store: StoreId,
+    /// Where the checked frames of the last file end.
+    pub(super) end: u64,
+    pub(super) chain: Chain,
+    /// Where the last frame of the last file stands; its checksum is the chain's.
+    pub(super) last_at: Option<u64>,
+    pub(super) sealed: Option<u64>,
+    pub(super) frames: u64,
+    pub(super) commits: u64,
+    pub(super) last_kind: Option<FrameKind>,
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub enum Caught {
+    /// Nothing new.
+    Same,
+    /// Frames behind the known ones; they were folded on top of what was known.
+    More(More),
+    /// The log was opened anew; the fold began again.
+    Anew(Box<Opening>),
+}
+
+/// Frames behind the known ones.
+#[derive(Debug)]
+pub struct More {
+    /// All files of the log.
+    pub(super) segments: Vec<Arc<Segment>>,
+    /// Where the new frames stand.
+    pub(super) index: Index,
+    pub(super) place: Place,
+    /// The highest frame that is promised.
+    pub(super) promised: Frame,
+}
+
+impl Place {
+    /// The place behind a checked log.
+    pub(super) fn of(checked: &Checked) -> Place {
+        Place {
+            store: checked.store,
+            end: checked.end,
+            chain: checked.chain.clone(),
+            last_at: checked.last_at,
+            sealed: checked.sealed,
+            frames: checked.frames,
+            commits: checked.commits,
+            last_kind: checked.last_kind,
+        }
+    }
+
+    fn checked(&self, segments: Vec<Arc<Segment>>) -> Checked {
+        let mut checked = Checked::new(None);
+        checked.segments = segments;
+        checked.store = self.store;
+        checked.end = self.end;
+        checked.chain = self.chain.clone();
+        checked.last_at = self.last_at;
+        checked.sealed = self.sealed;
+        checked.nonce = self.sealed.unwrap_or_default();
+        (checked.frames, checked.commits, checked.last_kind) = (self.frames, self.commits, self.last_kind);
+        checked.unproven = Unproven::starting_at(self.end);
+        checked
+    }
+}
+
+/// Whether every file is the one at its path, and the last frame is as it was when it was checked.
+fn unchanged(disk: &dyn Disk, segments: &[Arc<Segment>], place: &Place) -> Result<bool> {
+    for segment in segments {
+        let path = format!("{LOG_DIR}/{}", segment.id());
+        match disk.id(&path) {
+            Ok(id) if id == segment.file_id() => {}
+            Ok(_) => return Ok(false),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(Error::io("examining", disk.root().join(path), e)),
+        }
+    }
+    let (Some(segment), Some(at)) = (segments.last(), place.last_at) else { return Ok(true) };
+    let header = segment.read_raw(at, FRAME_HEADER_BYTES)?;
+    Ok(FrameHeader::decode(&header, at).is_ok_and(|header| header.crc == place.chain.previous_crc))
+}
+
+/// Goes on behind `place`: first in the last known file, then in files behind it.
+fn go_on(
+    disk: &dyn Disk,
+    options: SegmentOptions,
+    files: &Files,
+    place: &Place,
+    access: Access,
+    fold: &mut dyn Fold,
+) -> Result<Option<Checked>> {
+    let segments = files.now().to_vec();
+    if !unchanged(disk, &segments, place)? {
+        return Ok(None);
+    }
+    let known = segments.last().map(|segment| segment.id());
+    let mut found = Found::look(disk, access)?;
+    found.files.retain(|(id, _)| Some(*id) > known);
+    let mut checked = place.checked(segments);
+    if checked.sealed.is_none() {
+        checked.resume(fold)?;
+    }
+    if !found.files.is_empty() {
+        if checked.sealed.is_none() {
+            return Ok(None);
+        }
+        checked.extend(found, disk, options, fold)?;
+    }
+    Ok(Some(checked))
+}
+
+/// A writer's quick look; the lock is held. `None` asks to open the log anew.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn for_writing(
+    disk: &Arc<dyn Disk>,
+    options: SegmentOptions,
+    files: &Files,
+    place: &Place,
+    durable: Frame,
+    fold: &mut dyn Fold,
+) -> Result<Option<Caught>> {
+    if durable < place.chain.number || intent::read(&**disk)?.is_some() {
+        return Ok(None);
+    }
+    let Some(promise) = read_durable(&**disk)?.filter(|d| d.store == place.store) else { return Ok(None) };
+    let Some(mut checked) = go_on(&**disk, options, files, place, Access::Write, fold)? else {
+        return Ok(None);
+    };
+    if checked.stop.is_some() || promise.frame != checked.chain.number {
+        return Ok(None);
+    }
+    if checked.end == place.end && checked.segments.len() == files.now().len() {
+        return Ok(Some(Caught::Same));
+    }
+    // Markers stand above the last promise: written again in place, the next sync proves them.
+    checked.unproven.prove(promise.frame);
+    if let Some(segment) = checked.segments.last()
+        && !checked.unproven.bytes.is_empty()
+    {
+        segment.write(checked.unproven.start, &checked.unproven.bytes)?;
+    }
+    Ok(Some(Caught::More(More {
+        place: Place::of(&checked),
+        segments: checked.segments,
+        index: checked.index,
+        promised: promise.frame,
+    })))
+}
+
+/// A reader's look, without a lock. A frame that does not check out yet is no news.
+///
+/// # Errors
+/// [`Error::Damaged`] where a promise says that more must be there; [`Error::Io`].
+pub fn for_reading(
+    disk: &dyn Disk,
+    options: SegmentOptions,
+    files: &Files,
+    place: &Place,
+    fold: &mut dyn Fold,
+) -> Result<Caught> {
+    let quick = intent::read(disk)?.is_none();
+    let promise = read_durable(disk)?.filter(|d| d.store == place.store).map_or(Frame::ZERO, |d| d.frame);
+    if quick
+        && let Some(checked) = go_on(disk, options, files, place, Access::Read, fold)?
+        && checked.chain.number >= promise
+        && checked.stop.as_ref().is_none_or(|stop| stop.evidence.is_none())
+        && unchanged(disk, &checked.segments, &Place::of(&checked))?
+        && intent::read(disk)?.is_none()
+    {
+        if checked.end == place.end && checked.segments.len() == files.now().len() {
+            return Ok(Caught::Same);
+        }
+        let promised = promise.max(checked.promise).min(checked.chain.number);
+        let place = Place::of(&checked);
+        return Ok(Caught::More(More { place, segments: checked.segments, index: checked.index, promised }));
+    }
+    let opening = recover::open_for_reading(disk, options, fold)?;
+    match opening.recovery.damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(Caught::Anew(Box::new(opening))),
+    }
+}

@@ -1,0 +1,201 @@
+//! The writers' lock in time: for life with one writing process, for a group of commits with many.
+//!
+//! A group begins when its first member takes the lock and folds what others appended. More threads of this
+//! process join until the group's first sync begins; the lock is free again when the last member has its
+//! acknowledgement. So a free lock means a clean log, wholly durable, unless its holder died.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Mark;
+use super::catchup::{self, Caught, More};
+use super::commit::{Log, Writers, locked};
+use super::recover::{Fold, Opening, Writing, lock_error, open_locked};
+use crate::disk::Lock;
+use crate::error::{Error, Result};
+use crate::position::Time;
+
+/// The lock, and who writes under it.
+#[derive(Debug)]
+pub(super) struct Group {
+    writers: Writers,
+    lock_wait: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lock: Option<Lock>,
+    members: usize,
+    /// Set while the first member takes the lock and looks, and from the group's first sync to its end.
+    shut: bool,
+}
+
+/// Membership in a group: the right to decide, append and sync. With one writing process it is free.
+#[derive(Debug)]
+pub struct Turn<'l> {
+    group: Option<&'l Group>,
+}
+
+impl Group {
+    pub(super) fn new(writers: Writers, lock_wait: Duration, lock: Lock) -> Group {
+        let lock = (writers == Writers::One).then_some(lock);
+        let state = Mutex::new(State { lock, ..State::default() });
+        Group { writers, lock_wait, state, changed: Condvar::new() }
+    }
+
+    pub(super) fn holds_for_life(&self) -> bool {
+        self.writers == Writers::One
+    }
+
+    /// Nobody joins from here on: a sync begins. The next group takes the lock again.
+    pub(super) fn shut(&self) {
+        if !self.holds_for_life() {
+            locked(&self.state).shut = true;
+        }
+    }
+
+    /// Lets go of a lock that was held for life.
+    pub(super) fn release(&self) {
+        if self.holds_for_life() {
+            locked(&self.state).lock = None;
+        }
+    }
+
+    /// Joins the group under way, or answers that a new one begins with the caller.
+    fn join(&self) -> Option<bool> {
+        let until = Instant::now().checked_add(self.lock_wait);
+        let mut state = locked(&self.state);
+        loop {
+            if !state.shut {
+                let first = state.members == 0;
+                state.members += 1;
+                state.shut = first;
+                return Some(first);
+            }
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn open(&self, lock: Lock) {
+        let mut state = locked(&self.state);
+        (state.lock, state.shut) = (Some(lock), false);
+        self.changed.notify_all();
+    }
+
+    fn leave(&self) {
+        let mut state = locked(&self.state);
+        state.members -= 1;
+        if state.members == 0 {
+            (state.lock, state.shut) = (None, false);
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            group.leave();
+        }
+    }
+}
+
+impl Log {
+    /// Waits for the right to decide and append; it is kept until the commit is acknowledged. With many writing
+    /// processes the first of a group takes the lock and folds what others appended, through `catch_up`.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] after the wait; [`Error::Poisoned`]; [`Error::Closed`]; as [`super::open`].
+    pub fn join(&self, catch_up: &mut dyn CatchUp) -> Result<Turn<'_>> {
+        self.check_poison()?;
+        let group = &self.group;
+        if group.holds_for_life() {
+            return Ok(Turn { group: None });
+        }
+        let Some(first) = group.join() else {
+            let (path, pid) = (self.disk.root().to_path_buf(), Some(std::process::id()));
+            return Err(Error::Locked { path, pid, host: None });
+        };
+        let turn = Turn { group: Some(group) };
+        if first {
+            let lock = self.disk.lock(group.lock_wait).map_err(|e| lock_error(&*self.disk, e))?;
+            group.open(self.look(lock, catch_up)?);
+        }
+        Ok(turn)
+    }
+
+    /// Folds what others appended; the lock is held, and nobody in this process appends.
+    fn look(&self, lock: Lock, catch_up: &mut dyn CatchUp) -> Result<Lock> {
+        let place = locked(&self.tail).as_ref().map(|tail| tail.place.clone()).ok_or(Error::Closed)?;
+        let quick = {
+            let fold = catch_up.fold();
+            catchup::for_writing(&self.disk, self.options, &self.files, &place, self.durable(), fold)?
+        };
+        match quick {
+            Some(Caught::Same) => Ok(lock),
+            Some(Caught::More(more)) => {
+                catch_up.install(&mut || self.install(&more));
+                Ok(lock)
+            }
+            Some(Caught::Anew(_)) | None => {
+                let now = catch_up.now();
+                let mut opening = open_locked(&self.disk, self.options, lock, now, catch_up.fold())?;
+                let Some(writing) = opening.writing.take() else { return Err(Error::ReadOnly) };
+                let lock = self.replace(opening, writing, catch_up);
+                Ok(lock)
+            }
+        }
+    }
+
+    fn install(&self, more: &More) {
+        let mut tail = locked(&self.tail);
+        let Some(tail) = tail.as_mut() else { return };
+        let Some(segment) = more.segments.last() else { return };
+        self.files.replace(more.segments.clone());
+        locked(&self.index).append(more.index.clone());
+        // A segment that another process made may not have its name durable yet.
+        tail.dir_synced &= Arc::ptr_eq(&tail.segment, segment);
+        tail.segment = segment.clone();
+        tail.ordinal = u32::try_from(more.segments.len() - 1).unwrap_or(u32::MAX);
+        tail.place = more.place.clone();
+        let first = segment.id().first();
+        *locked(&self.mark) = Mark { frame: more.place.chain.number, segment: first, offset: more.place.end };
+        self.durable.fetch_max(more.promised.0, Ordering::AcqRel);
+    }
+
+    fn replace(&self, opening: Opening, writing: Writing, catch_up: &mut dyn CatchUp) -> Lock {
+        let Writing { tail, lock, durable_file } = writing;
+        let mut parts = Some((opening, tail));
+        catch_up.install(&mut || {
+            let Some((opening, tail)) = parts.take() else { return };
+            self.files.replace(opening.files.now().to_vec());
+            *locked(&self.index) = opening.index;
+            let (segment, offset) = (tail.segment.id().first(), tail.place.end);
+            *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
+            self.durable.store(opening.durable.0, Ordering::Release);
+            *locked(&self.tail) = Some(tail);
+        });
+        *locked(&self.durable_file) = durable_file;
+        lock
+    }
+}
+
+/// How the store takes in what other processes appended.
+pub trait CatchUp {
+    /// The clock, for the header of a segment that has to be made.
+    fn now(&self) -> Time;
+
+    /// The fold to go on with: on top of the state as it is, or from nothing once it is told to begin.
+    fn fold(&mut self) -> &mut dyn Fold;
+
+    /// Makes the folded state the store's, and calls `swap` in the same moment, so that no reader sees new
+    /// files with an old state.
+    fn install(&mut self, swap: &mut dyn FnMut());
+}

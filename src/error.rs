@@ -288,8 +288,8 @@ pub enum EmbeddingFault {
         /// Which vector, from 0.
         index: usize,
     },
-    /// A vector of zeros, which no search can find.
-    #[error("vector {index} is all zeros although its text is not empty")]
+    /// A vector of zeros: it has no direction.
+    #[error("vector {index} is all zeros, which no search can find")]
     Zero {
         /// Which vector, from 0.
         index: usize,

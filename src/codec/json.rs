@@ -9,8 +9,9 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-/// How deep arrays and objects may nest.
-pub const JSON_DEPTH_MAX: usize = 128;
+/// How deep arrays and objects may nest. Common readers, `serde_json` among them, stop at 127 levels, and a line of
+/// a dump nests a value a few levels deeper.
+pub const JSON_DEPTH_MAX: usize = 120;
 
 /// A JSON value in its canonical text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,7 +83,7 @@ impl fmt::Display for Json {
 fn canonical(raw: &RawValue, depth: usize, out: &mut String) -> Result<(), BadJson> {
     let text = raw.get();
     let open = text.bytes().next();
-    if depth > JSON_DEPTH_MAX {
+    if depth >= JSON_DEPTH_MAX && matches!(open, Some(b'{' | b'[')) {
         return Err(BadJson::TooDeep);
     }
     match open {

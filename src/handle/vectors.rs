@@ -148,7 +148,8 @@ impl VectorStore {
         filter: Option<&Filter>,
     ) -> Result<Vec<Hit>> {
         let reading = self.handle.reading();
-        let Some(view) = self.view(&reading) else { return Ok(Vec::new()) };
+        let unused = VectorView::default();
+        let view = self.view(&reading).unwrap_or(&unused);
         self.check_width(Some(view), query.len())?;
         view.search(query, k, filter, &reading.bodies)
     }

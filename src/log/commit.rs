@@ -89,11 +89,13 @@ pub struct Appended {
     pub at: Position,
 }
 
-/// The right to append: held from the decision to the append, never across a sync.
+/// The right to append: held from the decision to the fold, never across a sync.
 #[derive(Debug)]
 pub struct Writer<'l> {
     log: &'l Log,
     tail: MutexGuard<'l, Option<Tail>>,
+    /// Behind the last commit that was appended.
+    mark: Option<Mark>,
 }
 
 impl Log {
@@ -151,7 +153,7 @@ impl Log {
         if tail.is_none() {
             return Err(Error::Closed);
         }
-        Ok(Writer { log: self, tail })
+        Ok(Writer { log: self, tail, mark: None })
     }
 
     pub(super) fn check_poison(&self) -> Result<()> {
@@ -305,8 +307,9 @@ impl Log {
         }
     }
 
-    /// Writes a frame for which space is reserved, and lets readers see it.
-    fn put(&self, tail: &mut Tail, buffer: &mut Vec<u8>, mut header: FrameHeader) -> Result<()> {
+    /// Writes a frame for which space is reserved, and lets readers see it. Answers the mark behind it, which of
+    /// a commit is set only when the writer is let go.
+    fn put(&self, tail: &mut Tail, buffer: &mut Vec<u8>, mut header: FrameHeader) -> Result<Mark> {
         if tail.place.end == FRAMES_START && !tail.dir_synced {
             self.disk
                 .sync_dir(LOG_DIR)
@@ -323,8 +326,10 @@ impl Log {
         tail.place.last_kind = Some(header.kind);
         tail.segment.publish(tail.place.end);
         let mark = Mark { frame: header.number, segment: tail.segment.id().first(), offset: tail.place.end };
-        *locked(&self.mark) = mark;
-        Ok(())
+        if header.kind != FrameKind::Commit {
+            *locked(&self.mark) = mark;
+        }
+        Ok(mark)
     }
 
     /// Seals the full segment and begins the next. A failure to make the next one, such as a full disk, leaves
@@ -393,6 +398,7 @@ impl Writer<'_> {
         buffer: &mut Vec<u8>,
         encode: &mut dyn FnMut(&mut Vec<u8>, &Seed) -> Result<usize>,
     ) -> Result<Appended> {
+        self.publish();
         let log = self.log;
         let tail = self.tail.as_mut().ok_or(Error::Closed)?;
         let number = tail.place.chain.number.next().ok_or_else(numbers_end)?;
@@ -407,9 +413,24 @@ impl Writer<'_> {
         let time = time.max(tail.place.chain.time);
         let header = log.header(tail, FrameKind::Commit, number, time, count);
         let at = Position { segment: tail.ordinal, offset: header.own_offset };
-        log.put(tail, buffer, header).map_err(|e| outcome_unknown(number, e))?;
+        let mark = log.put(tail, buffer, header).map_err(|e| outcome_unknown(number, e))?;
         locked(&log.index).commit(number, time, at);
+        self.mark = Some(mark);
         Ok(Appended { frame: number, time, at })
+    }
+
+    /// Only now is the last commit called appended, and can a sync prove it: its fold is done, so nobody is told
+    /// of a frame that reads do not show.
+    fn publish(&mut self) {
+        if let Some(mark) = self.mark.take() {
+            *locked(&self.log.mark) = mark;
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.publish();
     }
 }
 

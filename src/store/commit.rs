@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use super::Inner;
-use crate::codec::delta::{EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, ORIGIN_BYTES_MAX, Op, Origin};
+use crate::codec::delta::{
+    Config, EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, ORIGIN_BYTES_MAX, Op, Origin,
+};
 use crate::codec::frame::Seed;
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
@@ -16,7 +18,7 @@ use crate::view::State;
 /// Limits that every path into the log holds, because it is held here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest item: its texts in bytes, and 4 bytes for each float.
+    /// The largest item: its texts in bytes, and 4 bytes for each float. An embedder's name and model are one, too.
     pub item_bytes: u64,
 }
 
@@ -46,6 +48,9 @@ impl Limits {
             }
             Op::Record(r) => r.key.len() + r.value.len(),
             Op::Push(p) => p.label.len() + p.content.len(),
+            Op::Configure(Config::Vector(Some(i))) | Op::Snapshot { config: Config::Vector(Some(i)), .. } => {
+                i.name.len() + i.model.len()
+            }
             _ => 0,
         };
         within("the item in bytes", item, self.item_bytes)

@@ -55,8 +55,17 @@ impl Pending {
         &self.inner
     }
 
+    /// The section's own state; after its end, the store's.
     pub(super) fn reading(&self) -> Reading {
         let writes = locked(&self.writes);
+        if self.is_over() { self.inner.reading() } else { self.reading_of(&writes) }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    fn reading_of(&self, writes: &Writes) -> Reading {
         let bodies = LogBodies::new(&self.inner.files).with_pending(writes.encoded.clone());
         Reading { state: writes.state.clone(), bodies }
     }
@@ -71,7 +80,10 @@ impl Pending {
         id: &'a str,
         decide: impl FnOnce(&Reading) -> Result<(Vec<Op<'a>>, T)>,
     ) -> Result<T> {
-        if self.over.load(Ordering::Acquire) {
+        // Held from the decision to the end: other threads of the section wait, and the section's end too, so
+        // that a write is either part of its frame or refused.
+        let mut writes = locked(&self.writes);
+        if self.is_over() {
             return Err(Error::Closed);
         }
         let within = id.rsplit_once('/').map_or("", |(path, _)| path) == &*self.workspace;
@@ -79,17 +91,16 @@ impl Pending {
             let reason = format!("`{id}` is not in workspace `{}`, which this section holds", self.workspace);
             return Err(Error::BadName { reason });
         }
-        let (ops, answer) = decide(&self.reading())?;
+        let (ops, answer) = decide(&self.reading_of(&writes))?;
         for op in &ops {
             self.inner.options.limits.check(id, op)?;
         }
-        self.add(id, &ops)?;
+        self.add(&mut writes, id, &ops)?;
         Ok(answer)
     }
 
-    fn add(&self, id: &str, ops: &[Op<'_>]) -> Result<()> {
-        let mut writes = locked(&self.writes);
-        let Writes { state, encoded, envelopes, deltas } = &mut *writes;
+    fn add(&self, writes: &mut Writes, id: &str, ops: &[Op<'_>]) -> Result<()> {
+        let Writes { state, encoded, envelopes, deltas } = writes;
         // A snapshot with all its items is one delta, and comes alone.
         let more = if matches!(ops.first(), Some(Op::Snapshot { .. })) { 1 } else { ops.len() };
         let (limit, found) = (FRAME_DELTAS_MAX as u64, (*deltas + more) as u64);

@@ -5,6 +5,9 @@
 //! waiting for a disk. A thread inside a critical section of a store enters no lane of that store again:
 //! it would wait for itself, or for another thread that waits for it.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};

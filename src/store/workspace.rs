@@ -74,11 +74,12 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Error::InsideExclusive`] on a thread that is inside a critical section of this store already;
-    /// [`Error::LaneBusy`]; [`Error::ReadOnly`]; what committing answers; whatever the closure returns.
+    /// [`Error::LaneBusy`]; [`Error::ReadOnly`]; [`Error::Closed`] on what is left of a section that ended; what committing answers; whatever the closure returns.
     pub fn exclusive<T, E: From<Error>>(&self, section: impl FnOnce(&Tx) -> Result<T, E>) -> Result<T, E> {
         match &self.source.to {
             To::Live(inner) => super::exclusive::run(inner, self, self.source.origin.as_deref(), section),
             To::Past(_) => Err(Error::ReadOnly.into()),
+            To::Tx(pending) if pending.is_over() => Err(Error::Closed.into()),
             To::Tx(_) => Err(Error::InsideExclusive { workspace: self.path.as_str().to_owned() }.into()),
         }
     }

@@ -4,13 +4,16 @@
 mod cli;
 mod disk;
 mod embed;
+mod field;
 mod format;
+mod handles;
 mod names;
 mod payload;
 mod power;
 mod store;
 mod specimens;
 mod support;
+mod threads;
 mod tidy;
 mod views;
 mod crash;

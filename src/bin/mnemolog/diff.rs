@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let store = context.open_read_only()?;
     let (a, b) = (args.a.frame(&store)?, args.b.frame(&store)?);
-    let differences = differences(store.diff(a, b)?)?;
+    let differences = differences(store.diff(a, b)?.handles)?;
     if context.out.is_json() {
         differences.iter().try_for_each(|difference| context.out.object(difference))?;
     } else {

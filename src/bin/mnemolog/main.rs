@@ -5,6 +5,7 @@
 
 mod answer;
 mod context;
+mod diff;
 mod dump;
 mod episodic;
 mod exit;
@@ -15,7 +16,9 @@ mod output;
 mod render;
 mod replay;
 mod shell;
+mod tour;
 mod vector;
+mod verify;
 mod working;
 
 use std::process::ExitCode;
@@ -73,6 +76,9 @@ enum Verb {
     /// Fold the log up to a frame, and say what that amounts to
     Replay(replay::Args),
 
+    /// What differs between two moments
+    Diff(diff::Args),
+
     /// Where the store is and how large
     Info(info::Args),
 
@@ -81,6 +87,12 @@ enum Verb {
 
     /// Read JSON lines into the store
     Load(load::Args),
+
+    /// Check every byte of the store
+    Verify,
+
+    /// A guided run on a sample in a temporary store
+    Tour,
 
     /// Write completions for a shell
     Completions(shell::CompletionsArgs),
@@ -104,6 +116,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, out: Output) -> Result<Exit> {
     match cli.verb {
+        Verb::Tour => return tour::run(&out),
         Verb::Completions(args) => return shell::completions(&args, &out),
         Verb::Man(args) => return shell::man(&args, &out),
         _ => {}
@@ -115,10 +128,12 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Episodic(verb) => episodic::run(verb, &context),
         Verb::Working(verb) => working::run(verb, &context),
         Verb::Replay(args) => replay::run(&args, &context),
+        Verb::Diff(args) => diff::run(&args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),
-        Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
+        Verb::Verify => verify::run(&context),
+        Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));
     match result {

@@ -3,6 +3,8 @@
 //! It formats and does nothing else: no reading, no writing, no decisions. Names and texts from the store are
 //! folded to one line where a line of ours holds them, so that none can forge another line or move a cursor.
 
+pub(crate) mod tour;
+
 use std::path::Path;
 
 use mnemolog::error::{Damage, Recovery};
@@ -13,6 +15,7 @@ use crate::diff::{Difference, Side};
 use crate::info::Info;
 use crate::load::{Loaded, Refused};
 use crate::replay::{Replay, StepAnswer};
+use crate::verify::Report;
 
 /// What stands in the place of a note's body that cannot be read.
 pub(crate) const DAMAGED_BODY: &str = "(damaged: run verify)";
@@ -222,6 +225,32 @@ pub(crate) fn fitted(text: &str) -> String {
         None => folded,
         Some((end, _)) => format!("{}…", folded.get(..end).unwrap_or_default().trim_end()),
     }
+}
+
+/// What verifying found.
+pub(crate) fn verified(report: &Report) -> String {
+    let Report { frame, segments, bytes, used, .. } = report;
+    let files = count(*segments as u64, "file");
+    let mut text = format!("checked  {files} of {bytes} bytes, {used} in use, up to frame {frame}");
+    if let Some(digest) = &report.digest {
+        text.push_str(&format!("\ndigest   {digest}"));
+    }
+    if report.unclean_bytes > 0 {
+        let bytes = report.unclean_bytes;
+        text.push_str(&format!(
+            "\nend      unclean, which is no damage: the next write sets {bytes} bytes aside"
+        ));
+    }
+    for damage in &report.damage {
+        text.push_str(&format!("\ndamage   {damage}"));
+    }
+    text.push_str(if report.whole { "\nwhole" } else { "\nDAMAGED" });
+    text
+}
+
+/// Two ways to the same state came to two states.
+pub(crate) fn digests_differ(live: &str, folded: &str) -> String {
+    format!("the state has digest {live}, and folding the log again gives {folded}; please report this")
 }
 
 /// What opening for writing mended, one sentence each.

@@ -1,5 +1,6 @@
 //! Whole logs in and out: dump, load, events.
 
+use std::fs;
 use std::process::Stdio;
 
 use mnemolog::Store;
@@ -138,4 +139,98 @@ fn a_dump_whose_reader_goes_away_ends_quietly() {
         let output = child.wait_with_output().expect("the program ends");
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{args:?}: {output:?}");
     }
+}
+
+#[test]
+fn a_diff_names_what_was_added_changed_and_removed() {
+    let place = Place::new();
+    place.done(&["remember", "gone", "--summary", "s", "--body", "old"]);
+    place.done(&["remember", "kept", "--summary", "s", "--body", "before"]);
+    place.done(&["remember", "kept", "--summary", "s", "--body", "line\nafter"]);
+    place.done(&["forget", "gone"]);
+    place.done(&["remember", "new", "--summary", "s", "--body", "fresh"]);
+    place.done(&["working", "configure", "pad", "--budget", "9"]);
+    let text = "notes memory\n  - gone: old\n  ~ kept\n      before: before\n      after:  line after\n  \
+                + new: fresh\nworking pad\n  ~ (configuration)\n      before: not configured\n      \
+                after:  budget 9\n";
+    assert_eq!(place.done(&["diff", "2", "6"]), text);
+    let lines = place.json(&["diff", "2", "6"]);
+    let changes: Vec<&str> = lines.iter().filter_map(|line| line["change"].as_str()).collect();
+    assert_eq!(changes, ["removed", "changed", "added", "configured"]);
+    assert_eq!((&lines[1]["before"]["body"], &lines[1]["after"]["frame"]), (&json!("before"), &json!(3)));
+    assert_eq!((&lines[0]["after"], &lines[3]["item"]), (&Value::Null, &Value::Null));
+    let back = place.json(&["diff", "6", "2"]);
+    assert_eq!(back[0]["change"], "added", "going back is the other way round");
+    assert_eq!(place.done(&["diff", "6", "2999-01-01T00:00:00Z"]), "(no differences)\n");
+    assert_eq!(place.run(&["diff", "0", "7"]).code, 1);
+    assert_eq!(place.run(&["diff", "0"]).code, 2);
+}
+
+#[test]
+fn verify_answers_whole_or_names_the_damage() {
+    let place = Place::new();
+    place.done(&["load", "--trust-times", SAMPLE]);
+    let report = &place.json(&["verify"])[0];
+    assert_eq!(
+        (&report["whole"], &report["frame"], &report["damage"]),
+        (&json!(true), &json!(80), &json!([]))
+    );
+    assert_eq!(report["digest"], place.json(&["replay"])[0]["digest"]);
+    assert!(place.done(&["verify"]).ends_with("\nwhole\n"));
+
+    let segment = place.store().join("log/00000000000000000001.seg");
+    let whole = fs::read(&segment).expect("a segment");
+    let used = report["used"].as_u64().expect("a number") as usize;
+    let write_at = |at: usize, byte: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] = byte;
+        fs::write(&segment, bytes).expect("a segment");
+    };
+    write_at(used + 3, b'x');
+    let unclean = &place.json(&["verify"])[0];
+    assert_eq!(unclean["whole"], true, "an unclean end is no damage: {unclean}");
+    assert!(unclean["unclean_bytes"].as_u64() > Some(0), "{unclean}");
+
+    write_at(used / 2, whole[used / 2] ^ 1);
+    let run = place.run(&["verify"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.out.contains("00000000000000000001.seg") && run.out.ends_with("\nDAMAGED\n"), "{run:?}");
+    let run = place.run(&["--json", "verify"]);
+    assert_eq!((run.code, &lines(&run.out)[0]["whole"]), (3, &json!(false)));
+    assert_eq!(place.run(&["--store", "nowhere", "verify"]).code, 1);
+}
+
+#[test]
+fn the_tour_needs_nothing_and_leaves_nothing() {
+    let place = Place::new();
+    let temporary = place.root().join("tmp");
+    fs::create_dir(&temporary).expect("a directory");
+    let tour = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.env("TMPDIR", &temporary);
+        let run = super::finish(command, b"");
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+        assert_eq!(fs::read_dir(&temporary).expect("a directory").count(), 0, "the store is gone");
+        run.out
+    };
+    let text = tour(&["tour"]);
+    for part in [
+        "[memory index]",
+        "星を待つ",
+        "stub",
+        "## Working Memory",
+        "nothing is saved under",
+        "whole",
+        "Timings",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains(temporary.to_str().expect("ours")), "it says where the store is");
+    assert!(!text.contains('\x1b'), "no colour where there is no terminal");
+    let object = &lines(&tour(&["--json", "tour"]))[0];
+    assert_eq!(object["frames"], 81);
+    assert!(
+        object["stops"].as_array().is_some_and(|stops| stops.iter().all(|stop| stop["elapsed_us"].is_u64()))
+    );
+    assert!(!place.store().exists(), "it never touches the store of the caller");
 }

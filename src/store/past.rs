@@ -100,10 +100,6 @@ impl Past {
     pub fn handles(&self) -> Vec<(HandleId, usize)> {
         self.inner.state.sizes()
     }
-
-    pub(crate) fn reading(&self) -> Reading {
-        self.inner.reading()
-    }
 }
 
 /// The last frame that is not later than a time.

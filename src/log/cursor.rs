@@ -28,19 +28,20 @@ pub struct Cursor {
     /// How far each file was published when the cursor began.
     ends: Vec<u64>,
     at: Position,
-    last: Frame,
+    last: Option<Frame>,
 }
 
 impl Cursor {
     pub(super) fn new(files: Arc<Vec<Arc<Segment>>>, from: Position) -> Cursor {
         let ends = files.iter().map(|segment| segment.published()).collect();
-        Cursor { files, ends, at: from, last: Frame::ZERO }
+        Cursor { files, ends, at: from, last: None }
     }
 
     /// The beginning of a log.
     pub const START: Position = Position { segment: 0, offset: FRAMES_START as u32 };
 
-    /// Calls `visit` with each frame until it answers `false` or the frames end.
+    /// Calls `visit` with each frame until it answers `false` or the frames end. Called again, it goes on with
+    /// the frame after the last one that was visited.
     ///
     /// # Errors
     /// [`crate::error::Error::Corrupt`] where a published frame does not check out; [`crate::error::Error::Io`];
@@ -67,20 +68,28 @@ impl Cursor {
         loop {
             let before = walk.offset();
             match walk.step()? {
-                Step::Frame { offset, frame, .. } => {
-                    let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-                    self.last = frame.header.number;
-                    if !visit(Met { at: Position { segment: self.at.segment, offset }, frame })? {
+                Step::Frame { offset, frame, bytes } => {
+                    let at = |offset: u64| u32::try_from(offset).unwrap_or(u32::MAX);
+                    self.at.offset = at(offset + bytes.len() as u64);
+                    self.last = Some(frame.header.number);
+                    let at = Position { offset: at(offset), ..self.at };
+                    if !visit(Met { at, frame })? {
                         return Ok(false);
                     }
                 }
                 Step::End if before >= end => return Ok(true),
                 Step::End => {
                     let reason = Malformed::new("frame", before, "a frame that had been published", "zeros");
-                    return Err(segment.corrupt(self.last, reason));
+                    return Err(segment.corrupt(self.awaited(segment), reason));
                 }
-                Step::Bad(reason) => return Err(segment.corrupt(self.last, reason)),
+                Step::Bad(reason) => return Err(segment.corrupt(self.awaited(segment), reason)),
             }
         }
+    }
+
+    /// The frame that should stand where one does not check out. Where the walk began there, only its own
+    /// bytes would say, so the segment's first frame is named.
+    fn awaited(&self, segment: &Segment) -> Frame {
+        self.last.and_then(Frame::next).unwrap_or_else(|| segment.id().first())
     }
 }

@@ -215,7 +215,12 @@ pub(super) fn open_for_reading(
         }
         let listed = found.files.clone();
         let checked = found.check(disk, options, promised, fold)?;
-        let verdict = settle::verdict(disk, &checked)?;
+        let verdict = match settle::verdict(disk, &checked)? {
+            Verdict::Clean => Verdict::Clean,
+            // A writer was at it: what stands there now is for the next look.
+            _ if checked.stands_now()? => Verdict::Clean,
+            other => other,
+        };
         let same =
             intent::read(disk)? == intent && Found::look_through(disk, intent.as_ref())?.files == listed;
         if same && !matches!(verdict, Verdict::Damaged(_)) {
@@ -500,6 +505,18 @@ impl Checked {
         segment.publish(self.end);
         self.segments.push(segment);
         Ok(())
+    }
+
+    /// Looks once more at the place where the last file ended: whether the next frame stands there by now.
+    fn stands_now(&self) -> Result<bool> {
+        let Some(segment) = self.segments.last().filter(|_| self.sealed.is_none()) else { return Ok(false) };
+        if self.stop.as_ref().is_some_and(|stop| stop.evidence.is_some()) {
+            return Ok(false);
+        }
+        match Walk::new(segment, self.end, segment.size()?).step()? {
+            Step::Frame { offset, frame, .. } => Ok(self.chain.clone().follow(&frame, offset).is_ok()),
+            Step::End | Step::Bad(_) => Ok(false),
+        }
     }
 
     /// Takes a frame into the chain, or says why it does not belong there.

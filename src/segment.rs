@@ -28,7 +28,10 @@ pub const GROWTH_MIN_BYTES: u64 = 64 * 1024;
 /// The largest step by which a file grows, unless one frame needs more.
 pub const GROWTH_MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Room kept behind every frame for a close marker and a seal, so that ending a segment needs no new space.
-pub const TRAILER_BYTES: u64 = (2 * FRAME_HEADER_BYTES + frame::SEAL_BYTES) as u64;
+pub const TRAILER_BYTES: u64 = FRAME_HEADER_BYTES as u64 + SEAL_FRAME_BYTES;
+/// What a seal takes.
+pub const SEAL_FRAME_BYTES: u64 = (FRAME_HEADER_BYTES + frame::SEAL_BYTES) as u64;
+const _: () = assert!(SEAL_FRAME_BYTES.is_multiple_of(FRAME_ALIGN));
 /// How much a walk reads at a time.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -65,56 +68,54 @@ pub enum Opened {
 }
 
 impl Segment {
-    /// Builds a segment under a temporary name, gives it its own, and makes that name durable.
+    /// Builds a segment under a temporary name, header and all, and syncs it.
     ///
     /// # Errors
     /// What the disk answers; the temporary file is removed then, as far as the disk lets us.
-    pub fn create(
+    pub fn build(
         disk: &dyn Disk,
         id: SegmentId,
         header: SegmentHeader,
         options: SegmentOptions,
     ) -> Result<Segment> {
-        let path = format!("{LOG_DIR}/{id}");
-        let temporary = format!("{LOG_DIR}/{:016x}.tmp", header.salt);
-        let built = Segment::build(disk, &temporary, id, header, options);
-        let renamed = built.and_then(|segment| {
-            disk.rename(&temporary, &path)
-                .map_err(|e| Error::io("renaming", disk.root().join(&temporary), e))?;
-            Ok(segment)
-        });
-        match renamed {
-            Ok(segment) => {
-                disk.sync_dir(LOG_DIR).map_err(|e| Error::io("syncing", disk.root().join(LOG_DIR), e))?;
-                Ok(segment)
-            }
-            Err(e) => {
-                // Whatever is left over is removed by the next opening.
-                let _ = disk.remove(&temporary);
-                Err(e)
-            }
+        let temporary = temporary(header.salt);
+        let display = disk.root().join(LOG_DIR).join(id.to_string());
+        let io = |doing| {
+            let path = disk.root().join(&temporary);
+            move |e| Error::io(doing, path, e)
+        };
+        let bytes = header.encode();
+        let file = disk.open(&temporary, Access::Create).map_err(io("creating"))?;
+        let built = file
+            .allocate(GROWTH_MIN_BYTES.min(options.segment_bytes))
+            .map_err(io("reserving space"))
+            .and_then(|()| {
+                SEGMENT_HEADER_OFFSETS
+                    .into_iter()
+                    .try_for_each(|at| file.write_at(at, &bytes))
+                    .map_err(io("writing"))
+            })
+            .and_then(|()| file.sync_data().map_err(io("syncing")))
+            .and_then(|()| Segment::with_file(file, display, id, header, options));
+        if built.is_err() {
+            // Whatever is left over is removed by the next opening.
+            let _ = disk.remove(&temporary);
         }
+        built
     }
 
-    fn build(
-        disk: &dyn Disk,
-        temporary: &str,
-        id: SegmentId,
-        header: SegmentHeader,
-        options: SegmentOptions,
-    ) -> Result<Segment> {
-        let display = disk.root().join(temporary);
-        let io = |doing| move |e| Error::io(doing, disk.root().join(temporary), e);
-        let file = disk.open(temporary, Access::Create).map_err(io("creating"))?;
-        file.allocate(GROWTH_MIN_BYTES.min(options.segment_bytes)).map_err(io("reserving space"))?;
-        let bytes = header.encode();
-        for offset in SEGMENT_HEADER_OFFSETS {
-            file.write_at(offset, &bytes).map_err(io("writing"))?;
-        }
-        file.sync_data().map_err(io("syncing"))?;
-        let mut segment = Segment::with_file(file, display, id, header, options)?;
-        segment.display = disk.root().join(LOG_DIR).join(id.to_string());
-        Ok(segment)
+    /// Gives a built segment its own name, and makes that name durable.
+    ///
+    /// # Errors
+    /// What the disk answers; whether the file has its name is unknown then.
+    pub fn name(&self, disk: &dyn Disk) -> Result<()> {
+        let (temporary, path) = (temporary(self.header.salt), format!("{LOG_DIR}/{}", self.id));
+        let io = |doing, path: &str| {
+            let path = disk.root().join(path);
+            move |e| Error::io(doing, path, e)
+        };
+        disk.rename(&temporary, &path).map_err(io("renaming", &temporary))?;
+        disk.sync_dir(LOG_DIR).map_err(io("syncing", LOG_DIR))
     }
 
     /// Opens a named file and reads its header. Nothing behind the header is read or published.
@@ -294,6 +295,11 @@ impl Segment {
         let path = self.display.clone();
         Error::Corrupt { path, segment: self.id.to_string(), frame, reason: Box::new(reason) }
     }
+}
+
+/// The name that a segment has until it is whole; its salt is random.
+fn temporary(salt: u64) -> String {
+    format!("{LOG_DIR}/{salt:016x}.tmp")
 }
 
 /// What must hold from one frame of a file to the next.

@@ -17,11 +17,14 @@ use crate::codec::frame::{
     self, FRAME_DELTAS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, PAYLOAD_MAX, Seal, Seed,
 };
 use crate::codec::segment::{Durable, FRAMES_START, SegmentHeader, StoreId};
-use crate::codec::wire::Malformed;
+use crate::codec::wire::{Malformed, padded};
 use crate::disk::{Disk, File};
 use crate::error::{Error, Result};
 use crate::position::{Frame, Position, SegmentId, Time};
-use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions, TRAILER_BYTES};
+use crate::segment::{Chain, LOG_DIR, SEAL_FRAME_BYTES, Segment, SegmentOptions, TRAILER_BYTES};
+
+/// Where a segment is full, however large the options allow: offsets are 32 bits wide.
+const SEGMENT_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,8 +176,13 @@ impl Log {
     /// the frame was appended.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if a sync failed before the frame was known durable.
+    /// [`Error::OutcomeUnknown`] if a sync failed before the frame was known durable; [`Error::NoSuchFrame`] if
+    /// it was never appended: no sync would ever cover it.
     pub fn wait_durable(&self, frame: Frame) -> Result<()> {
+        let last = self.appended();
+        if frame > last {
+            return Err(Error::NoSuchFrame { asked: frame, last });
+        }
         loop {
             let mut busy = locked(&self.busy);
             if self.durable() >= frame {
@@ -203,12 +211,18 @@ impl Log {
         }
     }
 
-    /// A sync by the holder of the writer: waits for the one under way, then syncs everything appended.
-    fn sync_all(&self, segment: &Segment) -> Result<()> {
+    /// Waits until no sync is under way; none begins while what this answers is held.
+    fn idle(&self) -> MutexGuard<'_, bool> {
         let mut busy = locked(&self.busy);
         while *busy {
             busy = self.turn.wait(busy).unwrap_or_else(PoisonError::into_inner);
         }
+        busy
+    }
+
+    /// A sync by the holder of the writer: waits for the one under way, then syncs everything appended.
+    fn sync_all(&self, segment: &Segment) -> Result<()> {
+        let mut busy = self.idle();
         self.check_poison()?;
         *busy = true;
         drop(busy);
@@ -246,18 +260,23 @@ impl Log {
         self.wait_durable(self.appended())
     }
 
-    /// Ends the log cleanly: a close marker, a sync, and the lock is free. Later writes are refused.
+    /// Ends the log cleanly: a close marker, a sync, and the lock is free. Later writes are refused, and closing
+    /// again does nothing.
     ///
     /// # Errors
-    /// What the disk answers. The lock is free in any case.
+    /// [`Error::Poisoned`] if a write or sync failed, now or earlier. The lock is free in any case.
     pub fn close(&self) -> Result<()> {
         let mut tail = locked(&self.tail);
         let result = match tail.as_mut() {
-            // With many writers a free lock says what a close marker says, without a sync of its own.
-            Some(tail) if self.poison.get().is_none() && self.group.holds_for_life() => self.end(tail),
-            _ => Ok(()),
+            Some(tail) => self.check_poison().and_then(|()| {
+                // With many writers a free lock says what a close marker says, without a sync of its own.
+                if self.group.holds_for_life() { self.end(tail) } else { Ok(()) }
+            }),
+            None => Ok(()),
         };
         *tail = None;
+        // Whoever takes the lock next may raise the promise; a sync still under way here would lower it again.
+        let _idle = self.idle();
         self.group.release();
         result
     }
@@ -349,11 +368,13 @@ impl Log {
             created: tail.place.chain.time,
         };
         let id = SegmentId::Segment { first };
-        let segment = match Segment::create(&*self.disk, id, header, self.options) {
+        let segment = match Segment::build(&*self.disk, id, header, self.options) {
             Ok(segment) => Arc::new(segment),
             Err(e @ Error::DiskFull { .. }) => return Err(e),
             Err(e) => return Err(self.poison(e)),
         };
+        // From the rename on the file may be found, so a failure cannot be tried again, a full disk's neither.
+        segment.name(&*self.disk).map_err(|e| self.poison(e))?;
         self.files.push(segment.clone());
         tail.ordinal += 1;
         tail.place.end = FRAMES_START;
@@ -370,7 +391,7 @@ impl Log {
         let seal = Seal { frames: tail.place.frames, digest, nonce: random()? };
         let mut buffer = vec![0; FRAME_HEADER_BYTES];
         buffer.extend_from_slice(&seal.encode());
-        tail.segment.reserve(tail.place.end + TRAILER_BYTES, self.options.segment_bytes)?;
+        tail.segment.reserve(tail.place.end + SEAL_FRAME_BYTES, self.options.segment_bytes)?;
         let header = self.header(tail, FrameKind::Seal, tail.place.chain.number, tail.place.chain.time, 0);
         self.put(tail, &mut buffer, header)?;
         tail.place.sealed = Some(seal.nonce);
@@ -390,8 +411,9 @@ impl Writer<'_> {
     /// the commit stands; the caller then folds it and lets go of the writer before it waits.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] and [`Error::DiskFull`]: refused, nothing was written. [`Error::OutcomeUnknown`]: a
-    /// write failed, and the writer is poisoned. Whatever `encode` answers.
+    /// [`Error::TooLarge`], [`Error::Invalid`] (no delta), [`Error::DiskFull`], [`Error::Poisoned`]: refused, the
+    /// commit was not written. [`Error::OutcomeUnknown`]: its write failed, and the writer is poisoned. Whatever
+    /// `encode` answers.
     pub fn append(
         &mut self,
         time: Time,
@@ -400,16 +422,17 @@ impl Writer<'_> {
     ) -> Result<Appended> {
         self.publish();
         let log = self.log;
+        log.check_poison()?;
         let tail = self.tail.as_mut().ok_or(Error::Closed)?;
         let number = tail.place.chain.number.next().ok_or_else(numbers_end)?;
         let mut count = fill(buffer, tail, encode)?;
-        let full = log.options.segment_bytes;
-        let fits = tail.place.end + buffer.len() as u64 + TRAILER_BYTES <= full;
-        if tail.place.sealed.is_some() || (!fits && tail.place.commits > 0) {
+        let full = log.options.segment_bytes.min(SEGMENT_BYTES_MAX);
+        let end = |tail: &Tail, buffer: &[u8]| tail.place.end + padded(buffer.len()) as u64 + TRAILER_BYTES;
+        if tail.place.sealed.is_some() || (end(tail, buffer) > full && tail.place.commits > 0) {
             log.rotate(tail)?;
             count = fill(buffer, tail, encode)?;
         }
-        tail.segment.reserve(tail.place.end + buffer.len() as u64 + TRAILER_BYTES, full)?;
+        tail.segment.reserve(end(tail, buffer), full)?;
         let time = time.max(tail.place.chain.time);
         let header = log.header(tail, FrameKind::Commit, number, time, count);
         let at = Position { segment: tail.ordinal, offset: header.own_offset };
@@ -447,6 +470,10 @@ fn fill(
     if payload > PAYLOAD_MAX {
         let (limit, found) = (PAYLOAD_MAX as u64, payload as u64);
         return Err(Error::TooLarge { what: "the commit in bytes", limit, found });
+    }
+    if count == 0 {
+        let (what, expected) = ("the number of changes in one commit", "at least 1");
+        return Err(Error::Invalid { what, found: count.to_string(), expected });
     }
     u16::try_from(count).map_err(|_| {
         let (limit, found) = (FRAME_DELTAS_MAX as u64, count as u64);

@@ -10,7 +10,6 @@ use super::catchup::Place;
 use super::commit::Tail;
 use super::recover::{Checked, DURABLE, Opening, Writing, damage};
 use super::{Files, intent};
-use crate::codec::frame;
 use crate::codec::segment::{DURABLE_BYTES, Durable, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk, File, Lock};
@@ -84,25 +83,12 @@ fn tail(checked: &Checked) -> Result<Vec<u8>> {
     segment.read_raw(checked.end, len)
 }
 
-fn is_frame(checked: &Checked, tail: &[u8]) -> bool {
-    // The zeros at the tail's end were left out; the frame's padding may be among them.
-    let mut tail = tail.to_vec();
-    tail.resize(tail.len() + frame::FRAME_ALIGN as usize, 0);
-    let decode = |segment: &Arc<Segment>| {
-        let frame = frame::decode(&tail, checked.end, segment.seed()).ok()?;
-        checked.chain.clone().follow(&frame, checked.end).ok()
-    };
-    checked.segments.last().and_then(decode).is_some()
-}
-
 /// A log served for reading, up to what checks out.
 pub(super) fn serve(checked: Checked, verdict: Verdict) -> Opening {
     let name = checked.segments.last().map(|s| s.id().to_string()).unwrap_or_default();
     let mut recovery = Recovery::default();
     match verdict {
         Verdict::Clean => {}
-        // A whole frame there was appended while this reader was looking: not yet, and nothing unclean.
-        Verdict::Unclean { tail, .. } if is_frame(&checked, &tail) => {}
         Verdict::Unclean { tail, reason } => {
             let (offset, len_bytes) = (checked.end, tail.len() as u64);
             recovery.cut = Some(Cut { segment: name, offset, len_bytes, quarantine: None, reason });
@@ -211,14 +197,17 @@ fn cut(disk: &dyn Disk, segment: &Segment, offset: u64, tail: &[u8], reason: Mal
     Ok(Cut { segment, offset, len_bytes, quarantine: Some(name), reason })
 }
 
-/// Opens DURABLE for writing, or makes it.
+/// Opens DURABLE for writing, or makes it; its name is durable then.
 fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
     let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
     let file = match disk.open(DURABLE, Access::Write) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => disk.open(DURABLE, Access::Create),
-        other => other,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let file = disk.open(DURABLE, Access::Create).map_err(io("creating"))?;
+            disk.sync_dir("").map_err(io("syncing the directory of"))?;
+            file
+        }
+        other => other.map_err(io("opening"))?,
     };
-    let file = file.map_err(io("opening"))?;
     // Raising a promise must not fail for want of space.
     file.allocate(DURABLE_BYTES as u64).map_err(io("reserving space for"))?;
     Ok(file)
@@ -246,12 +235,11 @@ pub(super) fn complete_creation(
         previous_nonce: 0,
         created: now,
     };
-    Segment::create(disk, id, header, options)?;
-    Ok(())
+    Segment::build(disk, id, header, options)?.name(disk)
 }
 
 /// Removes files that were being built when their builder died. Those of a change under way are not among
-/// them: INTENT was finished before.
+/// them: INTENT was finished before. One that cannot be removed is in nobody's way: names are random.
 pub(super) fn remove_temporaries(disk: &dyn Disk) -> Result<()> {
     for dir in ["", LOG_DIR] {
         let names = match disk.list(dir) {
@@ -260,7 +248,9 @@ pub(super) fn remove_temporaries(disk: &dyn Disk) -> Result<()> {
             Err(e) => return Err(Error::io("listing", disk.root().join(dir), e)),
         };
         for name in names.iter().filter(|name| name.ends_with(".tmp")) {
-            intent::remove(disk, format!("{dir}/{name}").trim_start_matches('/'))?;
+            if let Err(cause) = intent::remove(disk, format!("{dir}/{name}").trim_start_matches('/')) {
+                tracing::warn!(%cause, "a stray temporary file stays");
+            }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ mod disk;
 mod embed;
 mod field;
 mod format;
+mod log;
 mod handles;
 mod names;
 mod payload;

@@ -14,16 +14,18 @@ mod cursor;
 mod group;
 mod index;
 mod intent;
+mod reader;
 mod recover;
 mod settle;
 
 use std::sync::{Arc, RwLock};
 
-pub use catchup::{Caught, Place, for_reading};
+pub use catchup::Place;
 pub use commit::{Appended, Durability, Log, Writer, Writers};
 pub use cursor::{Cursor, Met};
 pub use group::{CatchUp, Turn};
 pub use index::Index;
+pub use reader::Reader;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};
 
 use crate::position::{Frame, Position};
@@ -41,6 +43,12 @@ impl Files {
     /// The files as they are now.
     pub fn now(&self) -> Arc<Vec<Arc<Segment>>> {
         self.0.read().map_or_else(|poisoned| poisoned.into_inner().clone(), |files| files.clone())
+    }
+
+    /// The files as they are now, in a list of its own that stays as it is.
+    #[must_use]
+    pub fn frozen(&self) -> Files {
+        Files(Arc::new(RwLock::new(self.now())))
     }
 
     /// Replaces the list: whoever holds the old one keeps the old files.

@@ -31,7 +31,7 @@ pub use workspace::{Source, Workspace};
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
-use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Turn};
+use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Turn};
 use crate::position::{Frame, Time};
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
@@ -52,18 +52,21 @@ pub struct Store {
 pub(crate) struct Inner {
     disk: Arc<dyn Disk>,
     id: StoreId,
-    /// `None` if the store is open for reading only.
-    log: Option<Log>,
+    log: Access,
     files: Files,
-    /// Of a store open for reading; a writer's log keeps its own.
-    index: Index,
-    durable: Frame,
     state: RwLock<State>,
     /// Reused from commit to commit.
     buffer: std::sync::Mutex<commit::Buffer>,
     lanes: Lanes,
     options: Options,
     recovery: Recovery,
+}
+
+/// What the store is open for.
+#[derive(Debug)]
+enum Access {
+    Write(Log),
+    Read(Reader),
 }
 
 /// A state and the reader of its bodies: one moment of a store.
@@ -103,20 +106,22 @@ impl Store {
         let segments = SegmentOptions { segment_bytes: options.segment_bytes, map: options.map };
         let mut fold = StateFold::default();
         let mut opening = crate::log::open(&disk, segments, mode, &mut fold)?;
-        let log = Log::new(disk.clone(), segments, options.writers, options.lock_wait, &mut opening);
+        let (id, files, recovery) = (opening.store, opening.files.clone(), opening.recovery.clone());
+        let log = match Log::new(disk.clone(), segments, options.writers, options.lock_wait, &mut opening) {
+            Some(log) => Access::Write(log),
+            None => Access::Read(Reader::new(disk.clone(), segments, opening)),
+        };
         Ok(Store {
             inner: Arc::new(Inner {
                 disk,
-                id: opening.store,
+                id,
                 log,
-                files: opening.files,
-                index: opening.index,
-                durable: opening.durable,
+                files,
                 state: RwLock::new(fold.state),
                 buffer: std::sync::Mutex::default(),
                 lanes: Lanes::default(),
                 options,
-                recovery: opening.recovery,
+                recovery,
             }),
         })
     }
@@ -136,12 +141,18 @@ impl Store {
 
     /// The last frame that was appended. A loss of power may take back what is above [`Store::durable`].
     pub fn appended(&self) -> Frame {
-        self.inner.log.as_ref().map_or_else(|| self.inner.state().frame(), Log::appended)
+        match &self.inner.log {
+            Access::Write(log) => log.appended(),
+            Access::Read(_) => self.inner.state().frame(),
+        }
     }
 
     /// The last frame known durable.
     pub fn durable(&self) -> Frame {
-        self.inner.log.as_ref().map_or(self.inner.durable, Log::durable)
+        match &self.inner.log {
+            Access::Write(log) => log.durable(),
+            Access::Read(reader) => reader.durable(),
+        }
     }
 
     /// Makes durable all that was written before the call.
@@ -149,7 +160,10 @@ impl Store {
     /// # Errors
     /// [`Error::OutcomeUnknown`] if the sync fails; [`Error::Poisoned`] if an earlier one did.
     pub fn flush(&self) -> Result<()> {
-        self.inner.log.as_ref().map_or(Ok(()), Log::flush)
+        match &self.inner.log {
+            Access::Write(log) => log.flush(),
+            Access::Read(_) => Ok(()),
+        }
     }
 
     /// Ends the log with a close marker, syncs it and frees the lock; later writes are [`Error::Closed`], reads
@@ -158,7 +172,24 @@ impl Store {
     /// # Errors
     /// What the disk answers. The lock is free in any case.
     pub fn close(&self) -> Result<()> {
-        self.inner.log.as_ref().map_or(Ok(()), Log::close)
+        match &self.inner.log {
+            Access::Write(log) => log.close(),
+            Access::Read(_) => Ok(()),
+        }
+    }
+
+    /// Folds what other processes have appended, and answers the last frame. A store that is open for reading
+    /// takes no lock for it; one of many writers does; the only writer has nothing to look for.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where frames are missing that were promised; [`Error::Locked`]; [`Error::Poisoned`];
+    /// [`Error::Closed`]; [`Error::Io`]. What was known stays as it was.
+    pub fn refresh(&self) -> Result<Frame> {
+        match &self.inner.log {
+            Access::Write(_) => drop(self.inner.begin()?),
+            Access::Read(reader) => reader.refresh(&mut Newer { inner: &self.inner, fold: None })?,
+        }
+        Ok(self.appended())
     }
 
     /// The store as of a frame: all reads, no writes.
@@ -274,8 +305,8 @@ impl Inner {
     /// Looks into the index of frames.
     pub(crate) fn index<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         match &self.log {
-            Some(log) => log.index(look),
-            None => look(&self.index),
+            Access::Write(log) => log.index(look),
+            Access::Read(reader) => reader.index(look),
         }
     }
 
@@ -288,7 +319,10 @@ impl Inner {
     }
 
     fn writable(&self) -> Result<&Log> {
-        self.log.as_ref().ok_or(Error::ReadOnly)
+        match &self.log {
+            Access::Write(log) => Ok(log),
+            Access::Read(_) => Err(Error::ReadOnly),
+        }
     }
 }
 
@@ -319,7 +353,7 @@ impl CatchUp for Newer<'_> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(log) = &self.log
+        if let Access::Write(log) = &self.log
             && let Err(cause) = log.close()
         {
             tracing::error!(%cause, "a store that was dropped did not close cleanly");

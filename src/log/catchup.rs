@@ -33,7 +33,7 @@ pub struct Place {
 
 /// What a look found.
 #[derive(Debug)]
-pub enum Caught {
+pub(super) enum Caught {
     /// Nothing new.
     Same,
     /// Frames behind the known ones; they were folded on top of what was known.
@@ -44,7 +44,7 @@ pub enum Caught {
 
 /// Frames behind the known ones.
 #[derive(Debug)]
-pub struct More {
+pub(super) struct More {
     /// All files of the log.
     pub(super) segments: Vec<Arc<Segment>>,
     /// Where the new frames stand.
@@ -173,7 +173,7 @@ pub(super) fn for_writing(
 ///
 /// # Errors
 /// [`Error::Damaged`] where a promise says that more must be there; [`Error::Io`].
-pub fn for_reading(
+pub(super) fn for_reading(
     disk: &dyn Disk,
     options: SegmentOptions,
     files: &Files,

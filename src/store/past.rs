@@ -6,6 +6,7 @@ use super::name::WorkspacePath;
 use super::workspace::{Source, Workspace};
 use super::{Inner, Reading};
 use crate::error::{Error, Result};
+use crate::log::Files;
 use crate::position::{Frame, Time};
 use crate::replay::steps::{self, Step};
 use crate::replay::{self, LogBodies};
@@ -21,6 +22,8 @@ pub struct Past {
 pub(super) struct PastInner {
     store: Arc<Inner>,
     state: State,
+    /// Of the files that the state was folded from, whatever the store opens later.
+    bodies: LogBodies,
     frame: Frame,
 }
 
@@ -30,15 +33,16 @@ impl PastInner {
     }
 
     pub(super) fn reading(&self) -> Reading {
-        Reading { state: self.state.clone(), bodies: LogBodies::new(&self.store.files) }
+        Reading { state: self.state.clone(), bodies: self.bodies.clone() }
     }
 }
 
 impl Past {
     pub(super) fn at(store: &Arc<Inner>, frame: Frame) -> Result<Past> {
         check(store, frame)?;
-        let state = replay::replay(&store.files, frame)?;
-        Ok(Past { inner: Arc::new(PastInner { store: store.clone(), state, frame }) })
+        let files = store.files.frozen();
+        let state = replay::replay(&files, frame)?;
+        Ok(Past::new(store, &files, state, frame))
     }
 
     pub(super) fn stepping(
@@ -47,8 +51,14 @@ impl Past {
         visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>,
     ) -> Result<Past> {
         check(store, frame)?;
-        let state = steps::steps(&store.files, frame, visit)?;
-        Ok(Past { inner: Arc::new(PastInner { store: store.clone(), state, frame }) })
+        let files = store.files.frozen();
+        let state = steps::steps(&files, frame, visit)?;
+        Ok(Past::new(store, &files, state, frame))
+    }
+
+    fn new(store: &Arc<Inner>, files: &Files, state: State, frame: Frame) -> Past {
+        let bodies = LogBodies::new(files);
+        Past { inner: Arc::new(PastInner { store: store.clone(), state, bodies, frame }) }
     }
 
     pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {

@@ -35,15 +35,25 @@ struct Met {
     failed_openings: u64,
     failed_writes: u64,
     shared_openings: u64,
+    refreshes: u64,
 }
 
 impl Met {
-    fn all(&mut self) -> [&mut u64; 7] {
-        let Met { frames, cuts, rewrites, rotations, failed_openings, failed_writes, shared_openings } = self;
-        [frames, cuts, rewrites, rotations, failed_openings, failed_writes, shared_openings]
+    fn all(&mut self) -> [&mut u64; 8] {
+        let Met {
+            frames,
+            cuts,
+            rewrites,
+            rotations,
+            failed_openings,
+            failed_writes,
+            shared_openings,
+            refreshes,
+        } = self;
+        [frames, cuts, rewrites, rotations, failed_openings, failed_writes, shared_openings, refreshes]
     }
 
-    fn each(mut self) -> [u64; 7] {
+    fn each(mut self) -> [u64; 8] {
         self.all().map(|n| *n)
     }
 }
@@ -123,6 +133,7 @@ impl World {
     fn work(&mut self, store: &Store, other: Option<&Store>, told: bool) {
         // A survivor of a failed sync is told of it on its own descriptor, later.
         let planned = self.plan() | told;
+        let mut reader = Options::new().open_read_only_on(Arc::new(self.disk.clone())).ok();
         for _ in 0..self.rng.below(24) {
             let writer = other.filter(|_| self.rng.chance(2)).unwrap_or(store);
             let step = Step::random(&mut self.rng);
@@ -147,12 +158,34 @@ impl World {
                 }
                 Err(e) => panic!("no fault was planned: {e}"),
             }
+            if reader.as_ref().is_some_and(|reader| self.rng.chance(3) && !self.follow(reader, planned)) {
+                reader = None;
+            }
             if self.durability == Durability::Os && self.rng.chance(6) && store.flush().is_ok() {
                 self.acknowledged = store.appended();
             }
         }
         if self.rng.chance(3) && self.writers == Writers::One && store.close().is_ok() {
             self.acknowledged = store.appended();
+        }
+    }
+
+    /// A reader in another process sees all that was appended, unless the disk fails it.
+    fn follow(&mut self, reader: &Store, planned: bool) -> bool {
+        match reader.refresh() {
+            Ok(last) => {
+                self.met.refreshes += 1;
+                assert_eq!(last.0, self.states.len() as u64 - 1, "a reader sees every frame");
+                assert!(reader.durable() <= last && reader.durable() >= self.acknowledged);
+                if !planned {
+                    assert_eq!(&model::held(reader), self.states.last().expect("a state"), "frame {last}");
+                }
+                true
+            }
+            Err(e) => {
+                assert!(planned, "no fault was planned: {e}");
+                false
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod intent;
 mod reader;
 mod recover;
 mod settle;
+mod verify;
 
 use std::sync::{Arc, RwLock};
 
@@ -27,6 +28,7 @@ pub use group::{CatchUp, Turn};
 pub use index::Index;
 pub use reader::Reader;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};
+pub use verify::{Finding, Severity, Verification, verify};
 
 use crate::position::{Frame, Position};
 use crate::segment::Segment;

@@ -448,6 +448,18 @@ impl<'s> Walk<'s> {
 /// Number and chain of such a frame do not matter: that it was written with this file's salt for this very
 /// place says that `wanted` was durable then. Answers its offset and its promise.
 pub fn find_promise(bytes: &[u8], offset: u64, seed: &Seed, wanted: Frame) -> Option<(u64, Frame)> {
+    let (at, frame) = find_frame(bytes, offset, seed, |header| header.durable >= wanted)?;
+    Some((at, frame.header.durable))
+}
+
+/// Looks through `bytes`, which stand at `offset` of the file, for the first frame that is whole in itself and
+/// whose header is `wanted`.
+pub fn find_frame<'a>(
+    bytes: &'a [u8],
+    offset: u64,
+    seed: &Seed,
+    wanted: impl Fn(&FrameHeader) -> bool,
+) -> Option<(u64, CheckedFrame<'a>)> {
     let step = FRAME_ALIGN as usize;
     (0..bytes.len()).step_by(step).find_map(|i| {
         let at = offset + i as u64;
@@ -457,8 +469,7 @@ pub fn find_promise(bytes: &[u8], offset: u64, seed: &Seed, wanted: Frame) -> Op
         if u64::from(own) != at {
             return None;
         }
-        let header = FrameHeader::decode(rest, at).ok().filter(|h| h.durable >= wanted)?;
-        frame::decode(rest, at, seed).ok()?;
-        Some((at, header.durable))
+        FrameHeader::decode(rest, at).ok().filter(&wanted)?;
+        Some((at, frame::decode(rest, at, seed).ok()?))
     })
 }

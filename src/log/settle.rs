@@ -18,7 +18,7 @@ use crate::position::{Frame, SegmentId, Time};
 use crate::segment::{LOG_DIR, Segment, SegmentOptions, find_promise};
 
 /// Where cut bytes are kept.
-const QUARANTINE: &str = "quarantine";
+pub(super) const QUARANTINE: &str = "quarantine";
 /// How many zeros are written at a time.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 

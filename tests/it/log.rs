@@ -9,6 +9,7 @@ mod grouped;
 mod opening;
 mod spy;
 mod verdicts;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::error::{Error, Result};
+use mnemolog::log::verify;
 use mnemolog::position::Frame;
 
 use super::{Entry, SMALL, Writing, keys, open, segment};
@@ -83,6 +84,15 @@ fn reopen(disk: &MemoryDisk, oracle: &mut Oracle, context: &str) -> Result<Writi
         assert!(file[from + copy.len()..].iter().all(|b| *b == 0));
     }
     Ok(writing)
+}
+
+/// What a crash left is unclean at most: the full check gives the verdict that opening will give.
+fn check_whole(disk: &MemoryDisk, context: &str) {
+    match verify(disk) {
+        Ok(report) => assert!(report.is_whole(), "{context}: {:#?}", report.findings),
+        Err(Error::NoSuchStore { .. }) => {}
+        Err(error) => panic!("{context}: {error}"),
+    }
 }
 
 /// One life of a process: opens, then some operations, until something fails.
@@ -170,8 +180,10 @@ fn a_loss_of_power_at_any_call_of_a_history_takes_back_nothing_acknowledged() {
                 crashes += u64::from(ended.is_err());
                 finished &= round > 0 || ended.is_ok();
                 lose_power(&disk, survivors, Tear::Sector, &mut chance);
+                check_whole(&disk, &context);
             }
             reopen(&disk, &mut oracle, &context).unwrap();
+            check_whole(&disk, &context);
         }
         if finished {
             break;
@@ -211,11 +223,17 @@ fn whatever_befalls_a_log_nothing_acknowledged_is_lost_and_nothing_is_taken_for_
                 0 => disk.kill(),
                 1 => disk.kill_torn(&mut choose),
                 // The next life is of the same machine: a poisoned log is dropped and opened again.
-                2 if !disk.files().is_empty() => disk.clear_faults(),
+                2 => {
+                    disk.clear_faults();
+                    if disk.network().is_err() {
+                        disk.kill();
+                    }
+                }
                 3 => lose_power(&disk, Survivors::All, tear, &mut choose),
                 4 => lose_power(&disk, Survivors::Nothing, tear, &mut choose),
                 _ => lose_power(&disk, Survivors::Random, tear, &mut choose),
             }
+            check_whole(&disk, &context);
         }
         disk.kill();
         reopen(&disk, &mut oracle, &format!("seed {seed}, the end")).unwrap();

@@ -21,7 +21,7 @@ use super::{DEFAULT, SMALL, keys, memory, numbered, open, read, segment, time};
 /// Builds a file of the log by hand.
 pub(super) struct Built {
     pub(super) bytes: Vec<u8>,
-    seed: Seed,
+    pub(super) seed: Seed,
     previous_crc: u32,
     frames: u64,
 }

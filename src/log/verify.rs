@@ -1,0 +1,216 @@
+//! Every byte of every file of the log, without the fold: one accumulated report.
+//!
+//! It takes no lock and changes nothing. Damage is a finding, not an error, and what stands behind it is looked
+//! at all the same; an I/O error is an error. It gives the same verdict about an end as opening does: what
+//! nobody promised is unclean, and unclean is no failure. A file is read whole, so it takes as much memory as
+//! the largest file of the log.
+
+mod file;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::intent::{self, INTENT};
+use super::recover::{DURABLE, Found, looks_like_store};
+use super::settle::QUARANTINE;
+use crate::codec::intent::Intent;
+use crate::codec::segment::{BadHeader, Durable};
+use crate::codec::wire::Malformed;
+use crate::disk::{Access, Disk};
+use crate::error::{Error, Result};
+use crate::position::{Frame, SegmentId};
+use crate::segment::LOG_DIR;
+use file::Walker;
+
+/// What was looked at, and all that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Files of the log.
+    pub segments: usize,
+    /// Commits that check out.
+    pub frames: u64,
+    /// Deltas in them.
+    pub deltas: u64,
+    /// Bytes of the files of the log, reserved space included; all of them were read.
+    pub bytes: u64,
+    /// The last frame that checks out.
+    pub last: Frame,
+    /// What DURABLE promises; `None` if it is missing, torn or of another store.
+    pub durable: Option<Frame>,
+    /// What is not as it should be, in the order of the log, then what lies beside it.
+    pub findings: Vec<Finding>,
+}
+
+impl Verification {
+    /// Whether nothing is damaged. An unclean end is no damage.
+    pub fn is_whole(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Damage)
+    }
+}
+
+/// What a finding means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing, and as it may be: quarantined bytes, a name that is not of the log, a lost range.
+    Note,
+    /// Left by a crash and lost to nobody: the next opening for writing mends it.
+    Unclean,
+    /// Bytes that are not what was written.
+    Damage,
+}
+
+/// One thing that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file as a path in the store, such as `log/00000000000000000001.seg` or `DURABLE`.
+    pub file: String,
+    /// Where in the file: the beginning of the frame or header concerned.
+    pub offset: u64,
+    /// The frame concerned: the one that is not there, or that holds the fault. Of a header, the file's first;
+    /// beside the log, 0.
+    pub frame: Frame,
+    /// What does not check out; its offset is the exact byte.
+    pub reason: Malformed,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { severity, file, offset, frame, reason } = self;
+        let word = match severity {
+            Severity::Note => "note",
+            Severity::Unclean => "unclean",
+            Severity::Damage => "damage",
+        };
+        write!(f, "{word}: {file} at byte {offset}")?;
+        if *frame > Frame::ZERO {
+            write!(f, ", frame {frame}")?;
+        }
+        write!(f, ": {reason}")
+    }
+}
+
+/// Reads every byte of the log and of what lies beside it, and reports.
+///
+/// # Errors
+/// [`Error::NoSuchStore`]; [`Error::NotAStore`]; [`Error::NewerFormat`]; [`Error::Io`].
+pub fn verify(disk: &dyn Disk) -> Result<Verification> {
+    if !looks_like_store(disk)? {
+        return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
+    }
+    let report = look(disk)?;
+    // A writer may have been at it: what is damaged still is when it is read again.
+    if report.is_whole() { Ok(report) } else { look(disk) }
+}
+
+fn look(disk: &dyn Disk) -> Result<Verification> {
+    let mut beside = Vec::new();
+    let intent = read_intent(disk, &mut beside)?;
+    // The promise is read before the frames: what it covers is in the log already.
+    let promised = read_durable(disk, &mut beside)?;
+    let found = Found::look_through(disk, intent.as_ref())?;
+    let mut walker = Walker::new(promised);
+    let count = found.files.len();
+    for (i, (id, name)) in found.files.iter().enumerate() {
+        let path = format!("{LOG_DIR}/{name}");
+        let bytes = read_whole(disk, &path)?;
+        walker.file(*id, path, &bytes, i + 1 == count, disk)?;
+    }
+    let mut report = walker.end(&mut beside);
+    let files: BTreeSet<&str> = found.files.iter().map(|(_, name)| name.as_str()).collect();
+    other_names(disk, &files, intent.as_ref(), &mut beside)?;
+    quarantined(disk, &mut beside)?;
+    report.findings.append(&mut beside);
+    Ok(report)
+}
+
+fn beside(severity: Severity, file: impl Into<String>, reason: Malformed) -> Finding {
+    Finding { severity, file: file.into(), offset: 0, frame: Frame::ZERO, reason }
+}
+
+fn read_whole(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
+    let display = || disk.root().join(path);
+    let file = disk.open(path, Access::Read).map_err(|e| Error::io("opening", display(), e))?;
+    let len = file.len().map_err(|e| Error::io("reading the size of", display(), e))?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", display(), e))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+fn read_intent(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<Option<Intent>> {
+    match intent::read(disk) {
+        Ok(Some(intent)) => {
+            let reason = Malformed::new("INTENT", 0, "no change under way", "one that was not finished");
+            findings.push(beside(Severity::Unclean, INTENT, reason));
+            Ok(Some(intent))
+        }
+        Err(Error::Damaged(damage)) => {
+            findings.push(beside(Severity::Damage, INTENT, damage.reason));
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
+/// The promise; one that is missing, torn or of a later format is none.
+fn read_durable(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<Option<Durable>> {
+    let reason = match read_whole(disk, DURABLE) {
+        Ok(bytes) => match Durable::decode(&bytes) {
+            Ok(durable) => return Ok(Some(durable)),
+            Err(BadHeader::Malformed(reason)) => reason,
+            Err(BadHeader::Newer { version }) => {
+                Malformed::new("DURABLE", 0, "this program's format", format!("format {version}"))
+            }
+        },
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Malformed::new("DURABLE", 0, "a promise", "no file")
+        }
+        Err(e) => return Err(e),
+    };
+    findings.push(beside(Severity::Unclean, DURABLE, reason));
+    Ok(None)
+}
+
+/// Names in `log/` that are no part of the log.
+fn other_names(
+    disk: &dyn Disk,
+    files: &BTreeSet<&str>,
+    intent: Option<&Intent>,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    for name in list(disk, LOG_DIR)? {
+        // What a change under way drops or replaces is still there and is accounted for by INTENT.
+        let intended = intent.is_some() && SegmentId::from_file_name(&name).is_some();
+        if files.contains(name.as_str()) || intended {
+            continue;
+        }
+        let (severity, found) = if name.ends_with(".tmp") {
+            (Severity::Unclean, "a temporary file")
+        } else {
+            (Severity::Note, "another name")
+        };
+        let reason = Malformed::new("file name", 0, "a file of the log", found);
+        findings.push(beside(severity, format!("{LOG_DIR}/{name}"), reason));
+    }
+    Ok(())
+}
+
+fn quarantined(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<()> {
+    for name in list(disk, QUARANTINE)? {
+        let path = format!("{QUARANTINE}/{name}");
+        let len = read_whole(disk, &path)?.len();
+        let reason = Malformed::new("quarantine", 0, "nothing set aside", format!("{len} bytes"));
+        findings.push(beside(Severity::Note, path, reason));
+    }
+    Ok(())
+}
+
+fn list(disk: &dyn Disk, dir: &str) -> Result<Vec<String>> {
+    match disk.list(dir) {
+        Ok(names) => Ok(names),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::io("listing", disk.root().join(dir), e)),
+    }
+}

@@ -1,0 +1,431 @@
+//! One file after the other: headers, lineage, frames, envelopes, seals, and the zeros behind them.
+//!
+//! The walker holds what must go on from frame to frame and from file to file. Behind damage it goes on with
+//! the next frame that is whole in itself, and takes over what that frame says.
+
+use super::{Finding, Severity, Verification, beside};
+use crate::codec::delta::{Body, Note, Op, Record, Upsert};
+use crate::codec::frame::{
+    self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, LostRange, Seal, Seed,
+};
+use crate::codec::json::Json;
+use crate::codec::payload::{self, Decoded, Trust};
+use crate::codec::segment::{
+    BadHeader, Durable, FORMAT_VERSION, FRAMES_START, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_OFFSETS,
+    SegmentHeader, StoreId,
+};
+use crate::codec::wire::Malformed;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::log::recover::DURABLE;
+use crate::position::{Frame, SegmentId, Time};
+use crate::segment::{Chain, find_frame, find_promise};
+
+/// Walks the files of a log in their order.
+#[derive(Debug)]
+pub(super) struct Walker {
+    report: Verification,
+    promised: Option<Durable>,
+    store: Option<StoreId>,
+    /// The nonce that the next file names; unknown behind damage.
+    nonce: Option<u64>,
+    chain: Chain,
+    /// The last file that was walked, and where its frames end.
+    end: Option<(String, u64)>,
+    /// Whether the end of the last file was found damaged already.
+    end_found: bool,
+}
+
+/// The file under the walk.
+struct At<'f> {
+    id: SegmentId,
+    path: String,
+    bytes: &'f [u8],
+    seed: Seed,
+    last: bool,
+    /// Where the next frame stands.
+    offset: u64,
+    /// Frames of every kind so far.
+    frames: u64,
+    damaged: bool,
+    sealed: bool,
+}
+
+impl<'f> At<'f> {
+    fn rest(&self) -> &'f [u8] {
+        usize::try_from(self.offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+    }
+}
+
+impl Walker {
+    pub(super) fn new(promised: Option<Durable>) -> Walker {
+        Walker {
+            report: Verification::default(),
+            promised,
+            store: None,
+            nonce: Some(0),
+            chain: Chain::start(Frame::ZERO, Time::ZERO),
+            end: None,
+            end_found: false,
+        }
+    }
+
+    fn wanted(&self) -> Frame {
+        self.chain.number.next().unwrap_or(self.chain.number)
+    }
+
+    fn find(&mut self, severity: Severity, file: &str, offset: u64, frame: Frame, reason: Malformed) {
+        let file = file.to_owned();
+        self.report.findings.push(Finding { severity, file, offset, frame, reason });
+    }
+
+    fn damage(&mut self, at: &mut At<'_>, offset: u64, frame: Frame, reason: Malformed) {
+        at.damaged = true;
+        self.find(Severity::Damage, &at.path, offset, frame, reason);
+    }
+
+    /// Looks at one file.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`].
+    pub(super) fn file(
+        &mut self,
+        id: SegmentId,
+        path: String,
+        bytes: &[u8],
+        last: bool,
+        disk: &dyn Disk,
+    ) -> Result<()> {
+        self.report.bytes += bytes.len() as u64;
+        self.report.segments += 1;
+        self.end_found = false;
+        let Some(header) = self.header(id, &path, bytes, disk)? else {
+            // Without a salt no frame can be told from other bytes.
+            (self.nonce, self.end, self.end_found) = (None, Some((path, 0)), true);
+            return Ok(());
+        };
+        self.lineage(id, &path, &header);
+        let seed = Seed::new(header.salt);
+        let (offset, frames, damaged, sealed) = (FRAMES_START, 0, false, false);
+        let mut at = At { id, path, bytes, seed, last, offset, frames, damaged, sealed };
+        self.nonce = None;
+        self.frames(&mut at);
+        self.behind(&mut at);
+        self.end = Some((at.path, at.offset));
+        Ok(())
+    }
+
+    /// Both copies of the header, and the zeros around them. `None` if neither serves.
+    fn header(
+        &mut self,
+        id: SegmentId,
+        path: &str,
+        bytes: &[u8],
+        disk: &dyn Disk,
+    ) -> Result<Option<SegmentHeader>> {
+        let area = bytes.get(..FRAMES_START as usize).unwrap_or(bytes);
+        let header = match SegmentHeader::decode_either(area) {
+            Ok(header) => header,
+            Err(BadHeader::Newer { version: found }) => {
+                return Err(Error::NewerFormat {
+                    path: disk.root().join(path),
+                    found,
+                    known: FORMAT_VERSION,
+                });
+            }
+            Err(BadHeader::Malformed(reason)) => {
+                self.find(Severity::Damage, path, 0, id.first(), reason);
+                return Ok(None);
+            }
+        };
+        let whole = header.encode();
+        for offset in SEGMENT_HEADER_OFFSETS {
+            let from = offset as usize;
+            let copy = area.get(from..).unwrap_or_default();
+            let reason = match SegmentHeader::decode(copy, offset) {
+                Err(BadHeader::Malformed(reason)) => Some(reason),
+                _ if !copy.starts_with(&whole) => {
+                    Some(Malformed::new("segment header", offset, "the same as the other copy", "another"))
+                }
+                // Each copy has half of the area to itself.
+                _ => not_zero(copy, offset, SEGMENT_HEADER_BYTES, FRAMES_START as usize / 2, "header area"),
+            };
+            if let Some(reason) = reason {
+                self.find(Severity::Damage, path, offset, id.first(), reason);
+            }
+        }
+        Ok(Some(header))
+    }
+
+    /// Holds a header against the file's name and the file before it; takes over what the file says.
+    fn lineage(&mut self, id: SegmentId, path: &str, header: &SegmentHeader) {
+        let store = *self.store.get_or_insert(header.store);
+        let known = self.nonce.is_some();
+        let hex = |n: u64| format!("{n:#018x}");
+        let part = match id {
+            SegmentId::Base { part, .. } => (part as usize != self.report.segments).then_some(part),
+            SegmentId::Segment { .. } => None,
+        };
+        let begins = matches!(id, SegmentId::Base { .. }) && self.report.segments == 1;
+        let reason = if header.store != store {
+            Some(Malformed::new("store id", 0, store, header.store))
+        } else if header.first != id.first() {
+            Some(Malformed::new("first frame", 0, id.first(), header.first))
+        } else if let Some(part) = part {
+            Some(Malformed::new("base part", 0, self.report.segments, part))
+        } else if known && !begins && id.first() != self.wanted() {
+            Some(Malformed::new("first frame", 0, self.wanted(), id.first()))
+        } else if let Some(nonce) = self.nonce
+            && nonce != header.previous_nonce
+        {
+            Some(Malformed::new("previous nonce", 0, hex(nonce), hex(header.previous_nonce)))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let missing = if begins { id.first() } else { self.wanted().min(id.first()) };
+            self.find(Severity::Damage, path, 0, missing, reason);
+        }
+        self.chain = Chain::start(id.first().previous(), self.chain.time);
+    }
+
+    /// Every frame of a file up to its seal, or to where nothing more was written.
+    fn frames(&mut self, at: &mut At<'_>) {
+        while !at.sealed {
+            let rest = at.rest();
+            if rest.iter().all(|&b| b == 0) {
+                return;
+            }
+            let (offset, bytes) = (at.offset, at.bytes);
+            let decoded = if frame::is_unwritten(rest) {
+                let expected = format!("frame {}", self.wanted());
+                Err(Malformed::new("frame header", offset, expected, "zeros"))
+            } else {
+                frame::decode(rest, offset, &at.seed)
+            };
+            let next = match decoded {
+                Ok(frame) => match self.follow(at, &frame) {
+                    Ok(()) => {
+                        self.frame(at, &frame);
+                        continue;
+                    }
+                    Err(reason) => self.gap(at, reason).then_some((offset, frame)),
+                },
+                Err(reason) => self
+                    .gap(at, reason)
+                    .then(|| {
+                        let from = usize::try_from(offset + FRAME_ALIGN).unwrap_or(usize::MAX);
+                        find_frame(bytes.get(from..)?, offset + FRAME_ALIGN, &at.seed, |_| true)
+                    })
+                    .flatten(),
+            };
+            let Some((offset, frame)) = next else {
+                self.end_found |= at.damaged;
+                return;
+            };
+            at.offset = offset;
+            self.resume(at, &frame);
+        }
+    }
+
+    /// Whether a frame that is whole in itself is the next one here.
+    fn follow(&mut self, at: &At<'_>, frame: &CheckedFrame<'_>) -> Result<(), Malformed> {
+        let fits = match frame.header.kind {
+            FrameKind::Seal => true,
+            FrameKind::Base => at.id.is_base(),
+            _ => !at.id.is_base(),
+        };
+        if !fits {
+            let found = frame.header.kind.name();
+            return Err(Malformed::new("frame kind", at.offset, "a kind of this file", found));
+        }
+        self.chain.follow(frame, at.offset)
+    }
+
+    /// Something else stands where the next frame should be: damage, or an end that nobody promised. Answers
+    /// whether to go on behind it.
+    fn gap(&mut self, at: &mut At<'_>, reason: Malformed) -> bool {
+        let (wanted, offset) = (self.wanted(), at.offset);
+        let ours = |d: &Durable| self.store.is_none_or(|store| store == d.store);
+        let promised = self.promised.is_some_and(|d| ours(&d) && d.frame >= wanted)
+            || find_promise(at.rest(), offset, &at.seed, wanted).is_some();
+        if at.last && !promised && !at.id.is_base() {
+            self.find(Severity::Unclean, &at.path, offset, wanted, reason);
+            return false;
+        }
+        self.damage(at, offset, wanted, reason);
+        true
+    }
+
+    /// Goes on with a frame behind damage, and with what it says of those before it.
+    fn resume(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
+        let header = &frame.header;
+        let number = match header.kind {
+            FrameKind::Commit => header.number.previous(),
+            FrameKind::Lost => match LostRange::decode(frame.payload, at.offset) {
+                Ok(range) => range.first.previous(),
+                Err(_) => header.number,
+            },
+            _ => header.number,
+        };
+        self.chain = Chain { previous_crc: header.previous_crc, number, time: header.time };
+        match self.follow(at, frame) {
+            Ok(()) => self.frame(at, frame),
+            Err(reason) => {
+                // Whole as a frame and still none of ours: its content is what the format forbids.
+                let last_finding = self.report.findings.last();
+                if last_finding.is_none_or(|finding| finding.reason != reason) {
+                    self.damage(at, at.offset, header.number, reason);
+                }
+                self.chain = Chain { previous_crc: header.crc, number: header.number, time: header.time };
+                at.frames += 1;
+                at.offset += header.frame_bytes() as u64;
+            }
+        }
+    }
+
+    /// Looks into a frame that follows, and steps behind it.
+    fn frame(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
+        let (header, offset) = (&frame.header, at.offset);
+        let promise_max =
+            if header.kind == FrameKind::Commit { header.number.previous() } else { header.number };
+        if header.durable > promise_max {
+            let reason =
+                Malformed::new("durable frame", offset, format!("at most {promise_max}"), header.durable);
+            self.damage(at, offset, header.number, reason);
+        }
+        match header.kind {
+            FrameKind::Commit | FrameKind::Base => self.envelopes(at, frame),
+            FrameKind::Seal => self.seal(at, frame),
+            FrameKind::Lost => {
+                let reason =
+                    Malformed::new("lost range", offset, "no frame lost", "a range that repair gave up");
+                self.find(Severity::Note, &at.path, offset, header.number, reason);
+            }
+            FrameKind::Close => {}
+        }
+        if header.kind == FrameKind::Commit {
+            self.report.frames += 1;
+            self.report.deltas += u64::from(header.delta_count);
+        }
+        if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
+            self.report.last = self.report.last.max(header.number);
+        }
+        at.frames += 1;
+        at.offset += header.frame_bytes() as u64;
+    }
+
+    /// Each envelope alone: its own checksum, its place in the history of its key, its JSON.
+    fn envelopes(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
+        let (mut rest, mut offset) = (frame.payload, at.offset + FRAME_HEADER_BYTES as u64);
+        let number = frame.header.number;
+        while !rest.is_empty() {
+            let reason = match payload::decode(rest, offset, Trust::Alone(&at.seed)) {
+                Ok((Decoded::Delta(envelope), _)) if envelope.previous.frame > number => {
+                    let found = envelope.previous.frame;
+                    Some(Malformed::new("previous frame", offset, format!("at most {number}"), found))
+                }
+                Ok((Decoded::Delta(envelope), _)) => json(&envelope.op, offset),
+                Ok((Decoded::Origin(_), _)) => None,
+                Err(reason) => Some(reason),
+            };
+            if let Some(reason) = reason {
+                self.damage(at, at.offset, number, reason);
+            }
+            // The frame's payload was found sound, so there is a next envelope where this one ends.
+            let Ok(len) = payload::envelope_bytes(rest, offset) else { return };
+            rest = rest.get(len..).unwrap_or_default();
+            offset += len as u64;
+        }
+    }
+
+    /// The seal of a file in which nothing else is wrong says how many frames there are, and which bytes.
+    fn seal(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
+        at.sealed = true;
+        let Ok(seal) = Seal::decode(frame.payload, at.offset) else { return };
+        self.nonce = Some(seal.nonce);
+        if at.damaged {
+            return;
+        }
+        let end = usize::try_from(at.offset).unwrap_or(usize::MAX);
+        let covered = at.bytes.get(FRAMES_START as usize..end).unwrap_or_default();
+        let digest = xxhash_rust::xxh3::xxh3_128(covered);
+        let offset = at.offset;
+        if seal.frames != at.frames {
+            let reason = Malformed::new("sealed frames", offset, at.frames, seal.frames);
+            self.damage(at, offset, frame.header.number, reason);
+        }
+        if seal.digest != digest {
+            let (e, f) = (format!("{digest:032x}"), format!("{:032x}", seal.digest));
+            self.damage(at, offset, frame.header.number, Malformed::new("seal digest", offset, e, f));
+        }
+    }
+
+    /// What must hold where the frames of a file end.
+    fn behind(&mut self, at: &mut At<'_>) {
+        let (offset, wanted) = (at.offset, self.wanted());
+        let reason = if at.sealed {
+            let rest = at.rest();
+            not_zero(rest, offset, 0, rest.len(), "space behind the seal")
+        } else if !at.last && !at.damaged {
+            Some(Malformed::new("segment", offset, "a seal", "its end"))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.damage(at, offset, wanted, reason);
+        }
+        if at.last && at.id.is_base() {
+            let reason = Malformed::new("log", offset, "a segment behind the base", "its end");
+            self.damage(at, offset, wanted, reason);
+            self.end_found = true;
+        }
+    }
+
+    /// The whole log was walked: holds its end against DURABLE.
+    pub(super) fn end(mut self, findings: &mut Vec<Finding>) -> Verification {
+        let Some(promise) = self.promised else { return self.report };
+        if self.store.is_some_and(|store| store != promise.store) {
+            let reason = Malformed::new("store id", 0, self.store.unwrap_or_default(), promise.store);
+            findings.push(beside(Severity::Note, DURABLE, reason));
+            return self.report;
+        }
+        self.report.durable = Some(promise.frame);
+        if promise.frame > self.chain.number && !self.end_found {
+            let expected = format!("frame {}, which DURABLE promises", promise.frame);
+            let (file, offset) = self
+                .end
+                .take()
+                .unwrap_or_else(|| (format!("log/{}", SegmentId::Segment { first: Frame(1) }), 0));
+            let reason = Malformed::new("log", offset, expected, "its end");
+            self.find(Severity::Damage, &file, offset, self.wanted(), reason);
+        }
+        self.report
+    }
+}
+
+/// The first byte between `from` and `to` that is not zero; `bytes` stand at `offset` of the file.
+fn not_zero(bytes: &[u8], offset: u64, from: usize, to: usize, what: &'static str) -> Option<Malformed> {
+    let area = bytes.get(from..to.min(bytes.len())).unwrap_or_default();
+    let (i, found) = area.iter().enumerate().find(|(_, b)| **b != 0)?;
+    Some(Malformed::new(what, offset + (from + i) as u64, "zero", format!("{found:#04x}")))
+}
+
+/// JSON that is not in its canonical text.
+fn json(op: &Op<'_>, offset: u64) -> Option<Malformed> {
+    let (what, text) = match op {
+        Op::Record(Record { value, .. }) => ("episode value", *value),
+        Op::Upsert(Upsert { metadata, .. }) => ("vector metadata", *metadata),
+        Op::Remember(Note { body: Body::Json(text), .. }) => ("note body", *text),
+        _ => return None,
+    };
+    let found = match Json::parse(text) {
+        Ok(json) if json.as_str() != text => "another text of the same value".to_owned(),
+        Ok(_) if what == "note body" && text.starts_with('"') => {
+            "a string, which is stored as text".to_owned()
+        }
+        Ok(_) => return None,
+        Err(e) => e.to_string(),
+    };
+    Some(Malformed::new(what, offset, "canonical JSON", found))
+}

@@ -94,4 +94,4 @@ pub use log::{Durability, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
-pub use store::{Clock, Limits, Options, Past, Store, SystemClock, Tx, Workspace};
+pub use store::{Clock, Diff, Limits, Options, Past, Store, SystemClock, Tx, Workspace};

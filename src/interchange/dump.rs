@@ -101,6 +101,7 @@ impl Serialize for Event<'_> {
 /// was written until then stands.
 pub fn dump(store: &Store, out: &mut dyn Write, options: DumpOptions) -> Result<DumpReport, DumpError> {
     let mut report = DumpReport::default();
+    let mut text = Vec::new();
     let last = options.up_to.unwrap_or_else(|| store.appended());
     walk::<DumpError>(store, last, &mut |met, bodies| {
         if met.frame.header.kind == FrameKind::Commit {
@@ -109,8 +110,10 @@ pub fn dump(store: &Store, out: &mut dyn Write, options: DumpOptions) -> Result<
         }
         lines::<DumpError>(met, bodies, &mut |line| {
             report.lines += 1;
-            line.write_to(out)?;
-            Ok(out.write_all(b"\n")?)
+            text.clear();
+            line.write_to(&mut text)?;
+            text.push(b'\n');
+            Ok(out.write_all(&text)?)
         })
     })?;
     out.flush()?;

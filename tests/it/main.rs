@@ -2,12 +2,15 @@
 
 #[cfg(feature = "cli")]
 mod cli;
+mod conversations;
+mod diff;
 mod disk;
 mod embed;
 mod field;
 mod format;
 mod log;
 mod handles;
+mod interchange;
 mod names;
 mod payload;
 mod power;

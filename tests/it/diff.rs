@@ -97,7 +97,9 @@ fn rings_differ_by_what_they_lost_and_got() -> Result<()> {
     let turns = store.root().episodic("turns")?.with_max(2)?;
     let pad = store.root().working("pad")?;
     let record = |key: &str| turns.record(key, &Json::string("same"));
-    (record("a")?, record("b")?, record("a")?);
+    for key in ["a", "b", "a"] {
+        record(key)?;
+    }
     pad.push("l", "one")?;
     pad.push("l", "two")?;
     let then = store.appended().0;
@@ -110,7 +112,9 @@ fn rings_differ_by_what_they_lost_and_got() -> Result<()> {
     pad.push("l", "one")?;
     assert_eq!(shown(&store, then, then + 3).len(), 2, "the order differs: one of them moved");
     pad.clear()?;
-    (pad.push("l", "one")?, pad.push("m", "new")?, pad.push("l", "two")?);
+    for (label, content) in [("l", "one"), ("m", "new"), ("l", "two")] {
+        pad.push(label, content)?;
+    }
     assert_eq!(shown(&store, then, store.appended().0), ["working pad: added m - > new"]);
     let turns = turns.with_max(1)?;
     turns.clear()?;

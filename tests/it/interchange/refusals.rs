@@ -431,6 +431,15 @@ fn keeping_going_loads_whole_frames_only() {
     );
 }
 
+#[test]
+fn a_refused_frame_leaves_nothing_that_others_are_checked_against() {
+    let framed = |frame: u64, line: &str| given(&format!(r#""frame":{frame}"#), line);
+    let lines = [framed(1, &row("a", "[1,2,3]")), framed(1, &row("b", "[0,0,0]")), framed(2, &text("c"))];
+    let store = narrow();
+    let report = keep_going(&store, &lines.join("\n"));
+    assert_eq!((report.refused.len(), report.frames, report.embedded), (2, 1, 1), "{:?}", report.refused);
+}
+
 /// Input that breaks off.
 struct Broken(io::Cursor<Vec<u8>>);
 

@@ -65,8 +65,8 @@ pub(crate) struct Inner {
 /// What the store is open for.
 #[derive(Debug)]
 enum Access {
-    Write(Log),
-    Read(Reader),
+    Write(Box<Log>),
+    Read(Box<Reader>),
 }
 
 /// A state and the reader of its bodies: one moment of a store.
@@ -108,8 +108,8 @@ impl Store {
         let mut opening = crate::log::open(&disk, segments, mode, &mut fold)?;
         let (id, files, recovery) = (opening.store, opening.files.clone(), opening.recovery.clone());
         let log = match Log::new(disk.clone(), segments, options.writers, options.lock_wait, &mut opening) {
-            Some(log) => Access::Write(log),
-            None => Access::Read(Reader::new(disk.clone(), segments, opening)),
+            Some(log) => Access::Write(Box::new(log)),
+            None => Access::Read(Box::new(Reader::new(disk.clone(), segments, opening))),
         };
         Ok(Store {
             inner: Arc::new(Inner {

@@ -396,13 +396,13 @@ impl Checked {
             }
             self.walk(Arc::new(segment), FRAMES_START, fold)?;
             let missing = match (self.sealed, last) {
-                (None, false) => Some(("a seal", "zeros")),
-                (_, true) if id.is_base() => Some(("a segment behind the base", "the log's end")),
+                (None, false) => Some(("segment", "a seal", "zeros")),
+                (_, true) if id.is_base() => Some(("log", "a segment behind the base", "its end")),
                 _ => None,
             };
-            if let Some((expected, found)) = missing {
+            if let Some((what, expected, found)) = missing {
                 let reason = self.stop.take().map(|stop| stop.reason);
-                let reason = reason.unwrap_or_else(|| Malformed::new("segment", self.end, expected, found));
+                let reason = reason.unwrap_or_else(|| Malformed::new(what, self.end, expected, found));
                 self.stop = Some(Stop { name, offset: self.end, reason, evidence: Some(Evidence::NotLast) });
                 break;
             }

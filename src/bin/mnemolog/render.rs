@@ -229,20 +229,17 @@ pub(crate) fn fitted(text: &str) -> String {
 
 /// What verifying found.
 pub(crate) fn verified(report: &Report) -> String {
-    let Report { frame, segments, bytes, used, .. } = report;
-    let files = count(*segments as u64, "file");
-    let mut text = format!("checked  {files} of {bytes} bytes, {used} in use, up to frame {frame}");
+    let files = count(report.segments as u64, "file");
+    let (frames, deltas) = (count(report.frames, "frame"), count(report.deltas, "delta"));
+    let mut text = format!("read     every byte of {files}: {} bytes, {frames}, {deltas}", report.bytes);
+    if let Some(durable) = report.durable {
+        text.push_str(&format!("\ndurable  frame {durable} is promised, frame {} is there", report.frame));
+    }
     if let Some(digest) = &report.digest {
-        text.push_str(&format!("\ndigest   {digest}"));
+        text.push_str(&format!("\ndigest   {digest}, from opening and from folding once more"));
     }
-    if report.unclean_bytes > 0 {
-        let bytes = report.unclean_bytes;
-        text.push_str(&format!(
-            "\nend      unclean, which is no damage: the next write sets {bytes} bytes aside"
-        ));
-    }
-    for damage in &report.damage {
-        text.push_str(&format!("\ndamage   {damage}"));
+    for found in &report.findings {
+        text.push_str(&format!("\n{}", line(&found.text)));
     }
     text.push_str(if report.whole { "\nwhole" } else { "\nDAMAGED" });
     text

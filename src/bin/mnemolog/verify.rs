@@ -3,76 +3,118 @@
 use std::path::Path;
 
 use anyhow::Result;
+use mnemolog::disk::FileDisk;
+use mnemolog::log::{self, Finding, Severity};
 use mnemolog::{Error, Store};
 use serde::Serialize;
 
 use crate::answer::hex;
 use crate::context::Context;
-use crate::exit::{Exit, exit_for};
-use crate::render;
+use crate::exit::{Exit, exit_for_store};
+use crate::{output, render};
 
-/// What was found.
+/// What was looked at, and all that was found.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) store: String,
     /// True if nothing is damaged; an unclean end is no damage.
     pub(crate) whole: bool,
-    /// The last frame that can be read.
+    /// The last frame that checks out, and how many commits and deltas do.
     pub(crate) frame: u64,
-    /// Files of the log, their bytes, and those of them in use.
+    pub(crate) frames: u64,
+    pub(crate) deltas: u64,
+    /// What DURABLE promises; null where it is missing or does not check out.
+    pub(crate) durable: Option<u64>,
+    /// Files of the log, and their bytes, all of which were read.
     pub(crate) segments: usize,
     pub(crate) bytes: u64,
-    pub(crate) used: u64,
-    /// Of the state at that frame; null where it cannot be read.
+    /// Of the state that can be read; null where none can.
     pub(crate) digest: Option<String>,
-    /// What is wrong, one sentence each.
-    pub(crate) damage: Vec<String>,
-    /// Bytes of an unclean end, which the next write sets aside.
-    pub(crate) unclean_bytes: u64,
+    pub(crate) findings: Vec<Found>,
+}
+
+/// One thing that is not as it should be.
+#[derive(Serialize)]
+pub(crate) struct Found {
+    /// `damage`, `unclean` (the next write mends it) or `note`.
+    pub(crate) severity: &'static str,
+    /// A path in the store; null for what concerns the state.
+    pub(crate) file: Option<String>,
+    pub(crate) offset: Option<u64>,
+    pub(crate) frame: Option<u64>,
+    /// The finding as a sentence.
+    pub(crate) text: String,
 }
 
 /// Runs the verb.
 pub(crate) fn run(context: &Context) -> Result<Exit> {
-    let report = report(context.store_path())?;
+    let bar = output::progress("verify", None);
+    let report = report(context.store_path());
+    bar.finish_and_clear();
+    let report = report?;
     context.out.answer(&report, render::verified)?;
     Ok(if report.whole { Exit::Done } else { Exit::Damaged })
 }
 
-/// Opens the store at a path, which checks every frame, and folds it again.
+/// Reads every byte of the store at a path, opens it, and folds it again.
 pub(crate) fn report(path: &Path) -> Result<Report> {
-    let store = Store::open_read_only(path)?;
-    let (recovery, size) = (store.recovery(), store.log_size());
-    let mut damage: Vec<String> = recovery.damage.iter().map(ToString::to_string).collect();
-    let digest = match digests(&store) {
+    let disk = FileDisk::new(path).map_err(|e| Error::io("finding", path, e))?;
+    let read = log::verify(&disk)?;
+    let mut findings: Vec<Found> = read.findings.iter().map(Found::from).collect();
+    let digest = match digests(path) {
         Ok((live, folded)) => {
             if live != folded {
-                damage.push(render::digests_differ(&hex(live), &hex(folded)));
+                findings.push(Found::of_state(render::digests_differ(&hex(live), &hex(folded))));
             }
             Some(hex(live))
         }
-        Err(error) => {
-            let error = anyhow::Error::from(error);
-            if exit_for(&error) != Exit::Damaged {
-                return Err(error);
-            }
-            damage.push(error.to_string());
+        Err(error) if exit_for_store(&error) == Exit::Damaged => {
+            findings.push(Found::of_state(error.to_string()));
             None
         }
+        Err(error) => return Err(error.into()),
     };
     Ok(Report {
-        store: store.path().display().to_string(),
-        whole: damage.is_empty(),
-        frame: store.appended().0,
-        segments: size.segments,
-        bytes: size.bytes,
-        used: size.used,
+        store: path.display().to_string(),
+        whole: findings.iter().all(|found| found.severity != DAMAGE),
+        frame: read.last.0,
+        frames: read.frames,
+        deltas: read.deltas,
+        durable: read.durable.map(|frame| frame.0),
+        segments: read.segments,
+        bytes: read.bytes,
         digest,
-        damage,
-        unclean_bytes: recovery.cut.as_ref().map_or(0, |cut| cut.len_bytes),
+        findings,
     })
 }
 
-/// Of the state that opening folded, and of one folded from the beginning now.
-fn digests(store: &Store) -> Result<(u128, u128), Error> {
+const DAMAGE: &str = "damage";
+
+/// Of the state that opening folds, and of one that is folded from the beginning afterwards.
+fn digests(path: &Path) -> Result<(u128, u128), Error> {
+    let store = Store::open_read_only(path)?;
     Ok((store.digest()?, store.at(store.appended())?.digest()?))
+}
+
+impl From<&Finding> for Found {
+    fn from(finding: &Finding) -> Found {
+        let severity = match finding.severity {
+            Severity::Note => "note",
+            Severity::Unclean => "unclean",
+            Severity::Damage => DAMAGE,
+        };
+        Found {
+            severity,
+            file: Some(finding.file.clone()),
+            offset: Some(finding.offset),
+            frame: Some(finding.frame.0),
+            text: finding.to_string(),
+        }
+    }
+}
+
+impl Found {
+    fn of_state(text: String) -> Found {
+        Found { severity: DAMAGE, file: None, offset: None, frame: None, text: format!("{DAMAGE}: {text}") }
+    }
 }

@@ -171,16 +171,17 @@ fn verify_answers_whole_or_names_the_damage() {
     let place = Place::new();
     place.done(&["load", "--trust-times", SAMPLE]);
     let report = &place.json(&["verify"])[0];
+    assert_eq!((&report["whole"], &report["findings"]), (&json!(true), &json!([])), "{report}");
     assert_eq!(
-        (&report["whole"], &report["frame"], &report["damage"]),
-        (&json!(true), &json!(80), &json!([]))
+        (&report["frame"], &report["frames"], &report["durable"]),
+        (&json!(80), &json!(80), &json!(80))
     );
     assert_eq!(report["digest"], place.json(&["replay"])[0]["digest"]);
     assert!(place.done(&["verify"]).ends_with("\nwhole\n"));
 
     let segment = place.store().join("log/00000000000000000001.seg");
     let whole = fs::read(&segment).expect("a segment");
-    let used = report["used"].as_u64().expect("a number") as usize;
+    let used = place.json(&["info"])[0]["used"].as_u64().expect("a number") as usize;
     let write_at = |at: usize, byte: u8| {
         let mut bytes = whole.clone();
         bytes[at] = byte;
@@ -189,14 +190,17 @@ fn verify_answers_whole_or_names_the_damage() {
     write_at(used + 3, b'x');
     let unclean = &place.json(&["verify"])[0];
     assert_eq!(unclean["whole"], true, "an unclean end is no damage: {unclean}");
-    assert!(unclean["unclean_bytes"].as_u64() > Some(0), "{unclean}");
+    assert_eq!(unclean["findings"][0]["severity"], "unclean", "{unclean}");
 
     write_at(used / 2, whole[used / 2] ^ 1);
     let run = place.run(&["verify"]);
-    assert_eq!(run.code, 3, "{run:?}");
-    assert!(run.out.contains("00000000000000000001.seg") && run.out.ends_with("\nDAMAGED\n"), "{run:?}");
+    assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
+    assert!(run.out.contains("damage: log/00000000000000000001.seg at byte "), "{run:?}");
+    assert!(run.out.ends_with("\nDAMAGED\n"), "{run:?}");
     let run = place.run(&["--json", "verify"]);
-    assert_eq!((run.code, &lines(&run.out)[0]["whole"]), (3, &json!(false)));
+    let damaged = &lines(&run.out)[0];
+    assert_eq!((run.code, &damaged["whole"], &damaged["durable"]), (3, &json!(false), &json!(80)));
+    assert!(damaged["findings"][0]["frame"].as_u64().is_some_and(|frame| frame < 80), "{damaged}");
     assert_eq!(place.run(&["--store", "nowhere", "verify"]).code, 1);
 }
 

@@ -157,6 +157,9 @@ fn proof(guide: &mut Guide<'_>, store: &Store) -> Result<String> {
     let path = store.path().to_path_buf();
     guide.stop("Verify every byte on the disk", Some("verify"), || {
         let report = verify::report(&path)?;
+        if !report.whole || report.digest.as_deref() != Some(&hex(live)) {
+            return Err(Refusal::new(Exit::Damaged, render::verified(&report)).into());
+        }
         Ok(render::verified(&report))
     })?;
     Ok(hex(live))

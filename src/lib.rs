@@ -39,7 +39,9 @@
 //! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
 //!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
 //!   [`Options::map`]`(false)` reads by position instead.
-//! - One process writes at a time; any number may read.
+//! - By default one process writes, and holds the store's lock for as long as it has it open; with
+//!   [`Writers::Many`] processes take turns, commit by commit. Any number may read, and [`Store::refresh`] brings
+//!   what has come since.
 //! - The default embedder, [`StubEmbedder`], knows word overlap and nothing of meaning. Bring your own
 //!   [`Embedder`] for that.
 //!

@@ -11,24 +11,27 @@ use crate::codec::delta::Origin;
 use crate::codec::frame::Seed;
 use crate::codec::payload;
 use crate::error::Result;
+use crate::log::Turn;
 use crate::position::{Frame, Last};
 
-/// The lanes of several workspaces, until it is dropped.
+/// The lanes of several workspaces and the right to append, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct LanesHeld {
+pub(crate) struct LanesHeld<'i> {
+    _turn: Turn<'i>,
     _lanes: Vec<Held>,
 }
 
 impl Inner {
-    /// Waits for the lane of each workspace. All who take several take them in the order of their paths, so
+    /// Waits for the lane of each workspace, then for the right to append. All who take several take them in the order of their paths, so
     /// none waits in a circle.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::InsideExclusive`]; [`Error::LaneBusy`].
-    pub(crate) fn enter_lanes(&self, workspaces: &BTreeSet<&str>) -> Result<LanesHeld> {
+    /// [`Error::ReadOnly`]; [`Error::InsideExclusive`]; [`Error::LaneBusy`]; as [`Inner::begin`].
+    pub(crate) fn enter_lanes(&self, workspaces: &BTreeSet<&str>) -> Result<LanesHeld<'_>> {
         self.writable()?;
         let enter = |workspace: &&str| self.lanes.enter(workspace, self.options.lane_wait);
-        Ok(LanesHeld { _lanes: workspaces.iter().map(enter).collect::<Result<_>>()? })
+        let lanes = workspaces.iter().map(enter).collect::<Result<_>>()?;
+        Ok(LanesHeld { _turn: self.begin()?, _lanes: lanes })
     }
 
     /// Holds one change against the limits without writing it. Answers its size in a frame, in bytes.

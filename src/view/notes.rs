@@ -1,7 +1,7 @@
 //! Notes: keys and summaries in memory, in stored key order; bodies in the log.
 //!
 //! Owns which notes exist, what a search finds and the texts that a model reads. The rules of those texts
-//! stand in [`super::text`]. Does not know who asks or what a note means.
+//! stand in `text`. Does not know who asks or what a note means.
 //!
 //! Invariants: a key is either saved or gone, never both; each keeps the head of its chain of versions until a
 //! snapshot replaces the notes. What is damaged is never left out: typed reads fail, texts say so in its place.

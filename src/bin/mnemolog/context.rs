@@ -16,7 +16,7 @@ use clap::Args;
 use etcetera::BaseStrategy;
 use mnemolog::disk::FileDisk;
 use mnemolog::error::Recovery;
-use mnemolog::{Error, Frame, Options, Past, Store, Time, Workspace, WorkspacePath};
+use mnemolog::{Error, Frame, Options, Past, Store, Time, Workspace, WorkspacePath, Writers};
 
 use crate::output::Output;
 use crate::render;
@@ -171,7 +171,7 @@ impl Context {
     /// # Errors
     /// As [`Options::open`].
     pub(crate) fn write_with(&self, options: Options) -> Result<Writing> {
-        let store = options.lock_wait(self.lock_wait).open(&self.path)?;
+        let store = options.writers(Writers::Many).lock_wait(self.lock_wait).open(&self.path)?;
         self.tell_mended(store.recovery(), store.path());
         let workspace = self.enter(store.root())?;
         Ok(Writing { store, workspace })

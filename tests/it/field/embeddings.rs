@@ -154,7 +154,8 @@ fn a_vector_that_no_search_could_find_is_refused() {
     let store = open(&disk);
     let docs = store.root().vectors("docs").expect("a name");
     let put = |vector: &[f32]| docs.upsert_embedding("a", "b", &Json::object(), vector);
-    let wrong: [(&[f32], fn(&EmbeddingFault) -> bool); 5] = [
+    type Is = fn(&EmbeddingFault) -> bool;
+    let wrong: [(&[f32], Is); 5] = [
         (&[0.0, -0.0], |f| matches!(f, EmbeddingFault::Zero { index: 0 })),
         (&[1.0, f32::NAN], |f| matches!(f, EmbeddingFault::NotFinite { index: 0 })),
         (&[f32::INFINITY, 0.0], |f| matches!(f, EmbeddingFault::NotFinite { index: 0 })),

@@ -176,7 +176,8 @@ fn the_item_limit_holds_on_every_path() {
         write(&store.root(), LIMIT).expect(name);
     }
     let [a, b] = [store.root(), free.root()];
-    let restores: [(&str, Result<Vec<u8>>, &dyn Fn(&[u8]) -> Result<()>); 5] = [
+    type Restore<'r> = &'r dyn Fn(&[u8]) -> Result<()>;
+    let restores: [(&str, Result<Vec<u8>>, Restore<'_>); 5] = [
         ("notes", b.notes().snapshot_bytes(), &|bytes| a.notes().restore_bytes(bytes)),
         ("rows", b.vectors("t").and_then(|t| t.snapshot_bytes()), &|bytes| {
             a.vectors("t")?.restore_bytes(bytes)

@@ -205,7 +205,7 @@ fn what_is_no_json_or_no_utf8_is_refused_by_line() {
     }
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     let bad = line("episodic", "t", "record", &format!(r#"{{"key":"k","value":{deep}}}"#));
-    check(&store, &bad, "JSON nested deeper than 128 levels: flatten it");
+    check(&store, &bad, "JSON nested deeper than 120 levels: flatten it");
     let mut bytes = note("a").into_bytes();
     bytes.extend_from_slice(b"\n{\"handle\xff");
     let error = load(&store, &mut bytes.as_slice(), LoadOptions::default()).expect_err("not UTF-8");
@@ -285,7 +285,7 @@ fn snapshot(config: &str, items: &str) -> String {
 fn vectors_that_no_table_takes_are_refused() {
     let store = narrow();
     let width = "the table docs holds vectors of 2 floats, this one has 3; use the table's embedder";
-    let zero = "nothing was stored: vector 0 is all zeros although its text is not empty; mend the embedder and try again";
+    let zero = "nothing was stored: vector 0 is all zeros, which no search can find; mend the embedder and try again";
     let mismatch = "the table docs was made with x (y, 2 floats), not with stub-fnv (stub-fnv, 2 floats); use that embedder, or re-embed";
     let refusals: [(Vec<String>, &str); 14] = [
         (vec![row("a", "[1,2]"), row("b", "[1,2,3]")], width),

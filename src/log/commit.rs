@@ -17,7 +17,7 @@ use crate::codec::frame::{
     self, FRAME_DELTAS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, PAYLOAD_MAX, Seal, Seed,
 };
 use crate::codec::segment::{Durable, FRAMES_START, SegmentHeader, StoreId};
-use crate::codec::wire::{Malformed, padded};
+use crate::codec::wire::Malformed;
 use crate::disk::{Disk, File};
 use crate::error::{Error, Result};
 use crate::position::{Frame, Position, SegmentId, Time};
@@ -427,7 +427,7 @@ impl Writer<'_> {
         let number = tail.place.chain.number.next().ok_or_else(numbers_end)?;
         let mut count = fill(buffer, tail, encode)?;
         let full = log.options.segment_bytes.min(SEGMENT_BYTES_MAX);
-        let end = |tail: &Tail, buffer: &[u8]| tail.place.end + padded(buffer.len()) as u64 + TRAILER_BYTES;
+        let end = |tail: &Tail, buffer: &[u8]| tail.place.end + buffer.len() as u64 + TRAILER_BYTES;
         if tail.place.sealed.is_some() || (end(tail, buffer) > full && tail.place.commits > 0) {
             log.rotate(tail)?;
             count = fill(buffer, tail, encode)?;

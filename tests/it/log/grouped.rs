@@ -138,11 +138,12 @@ fn rotation_waits_for_the_sync_under_way_and_fails_with_it() {
             let (done, finished) = channel();
             scope.spawn(move || done.send(writing.save("k3", 1500)).unwrap());
             // A rotation that does not wait would be done by now, nearly always.
-            finished.recv_timeout(Duration::from_millis(30)).unwrap_err();
+            let early = finished.recv_timeout(Duration::from_millis(30));
             if fails {
                 disk.fail_at(0, Fault::Io);
             }
             seen.release();
+            early.unwrap_err();
             assert_eq!(first.join().unwrap().is_ok(), !fails);
             let rotated = finished.recv().unwrap();
             assert_eq!(rotated.is_ok(), !fails, "{rotated:?}");
@@ -171,8 +172,9 @@ fn the_lock_is_not_free_while_a_sync_is_under_way() {
             let (done, closed) = channel();
             scope.spawn(move || done.send(writing.log.close()).unwrap());
             // A close that does not wait would be done by now, nearly always.
-            closed.recv_timeout(Duration::from_millis(30)).unwrap_err();
+            let early = closed.recv_timeout(Duration::from_millis(30));
             seen.release();
+            early.unwrap_err();
             assert_eq!(closed.recv().unwrap().is_ok(), !fails);
         });
         let disk = Arc::new(disk.clone());

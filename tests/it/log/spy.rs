@@ -9,10 +9,17 @@ use std::time::Duration;
 use mnemolog::disk::{Access, Disk, File, FileId, Lock, LockError, Map};
 
 /// What was asked, in order: `write NAME`, `sync NAME` (begun), `synced NAME` (ended well), …
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Seen {
     state: Mutex<State>,
     turn: Condvar,
+    after_read: Mutex<Option<Box<dyn FnMut() + Send>>>,
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.state.fmt(f)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +37,11 @@ impl Seen {
 
     pub(crate) fn say(&self, event: impl Into<String>) {
         self.state().events.push(event.into());
+    }
+
+    /// Calls this after every read of a file.
+    pub(crate) fn after_read(&self, hook: impl FnMut() + Send + 'static) {
+        *self.after_read.lock().unwrap() = Some(Box::new(hook));
     }
 
     /// What was seen so far; forgets it.
@@ -163,7 +175,11 @@ impl File for SpyFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.inner.read_at(offset, buf)
+        let read = self.inner.read_at(offset, buf);
+        if let Some(hook) = &mut *self.seen.after_read.lock().unwrap() {
+            hook();
+        }
+        read
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::json::Json;
+use super::wire::Malformed;
 use crate::position::Last;
 
 /// Bytes of an envelope before the embedding, the handle id and the body.
@@ -331,6 +333,29 @@ impl Op<'_> {
             Op::Upsert(Upsert { id, .. }) | Op::Delete { id } => Some(id),
             _ => None,
         }
+    }
+
+    /// Whether the JSON that the operation holds is canonical text, and a note's not a string, which is text.
+    /// `offset` is where the operation stands.
+    ///
+    /// # Errors
+    /// [`Malformed`]: what is not, and what stands there.
+    pub fn check_json(&self, offset: u64) -> Result<(), Malformed> {
+        let (what, text) = match self {
+            Op::Record(Record { value, .. }) => ("episode value", *value),
+            Op::Upsert(Upsert { metadata, .. }) => ("vector metadata", *metadata),
+            Op::Remember(Note { body: Body::Json(text), .. }) => ("note body", *text),
+            _ => return Ok(()),
+        };
+        let found = match Json::parse(text) {
+            Ok(json) if json.as_str() != text => "another text of the same value".to_owned(),
+            Ok(_) if matches!(self, Op::Remember(_)) && text.starts_with('"') => {
+                "a string, which is stored as text".to_owned()
+            }
+            Ok(_) => return Ok(()),
+            Err(e) => e.to_string(),
+        };
+        Err(Malformed::new(what, offset, "canonical JSON", found))
     }
 
     /// The name that the key limit holds for: key, id or label.

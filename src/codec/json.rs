@@ -68,6 +68,11 @@ impl Json {
         self.0.into()
     }
 
+    /// The text that the value holds, if it is a string.
+    pub fn to_text(&self) -> Option<String> {
+        if self.0.starts_with('"') { serde_json::from_str(&self.0).ok() } else { None }
+    }
+
     /// The value as `serde_json` holds it; numbers beyond its types lose digits there.
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::from_str(&self.0).unwrap_or(serde_json::Value::Null)

@@ -108,8 +108,8 @@ impl SnapshotWriter {
 /// Reads the snapshot of a `kind` handle: its head, then its items.
 ///
 /// # Errors
-/// [`BadSnapshot`]: not a snapshot, damaged, of another version or kind, or with another number of items
-/// than its head says.
+/// [`BadSnapshot`]: not a snapshot, damaged, of another version or kind, with another number of items than its
+/// head says, or with JSON that is not canonical.
 pub fn decode(bytes: &[u8], kind: HandleKind) -> Result<Vec<Op<'_>>, BadSnapshot> {
     let mut r = begin(bytes, 0, "snapshot", SNAPSHOT_MAGIC, bytes.len())?;
     let kind_at = r.offset();
@@ -133,7 +133,14 @@ fn envelopes(mut r: Reader<'_>, kind: HandleKind) -> Result<Vec<Op<'_>>, BadSnap
         r.bytes("envelope", r.rest().len() - rest.len())?;
         match decoded {
             Decoded::Delta(e) if e.op.kind() == kind && e.item != items.is_none() && e.id.is_empty() => {
-                if let Op::Snapshot { items: n, .. } = e.op {
+                e.op.check_json(offset)?;
+                if let Op::Snapshot { items: n, continues, .. } = e.op {
+                    if continues {
+                        let expected = "a head that replaces what was there";
+                        return Err(
+                            Malformed::new("snapshot", offset, expected, "one that adds to it").into()
+                        );
+                    }
                     items = Some(n);
                 }
                 ops.push(e.op);

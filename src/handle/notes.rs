@@ -57,12 +57,14 @@ impl Notes {
         self.save(key, Some(summary), Body::Text(body))
     }
 
-    /// As [`Notes::remember`], with a summary that may be missing and a JSON value as the body.
+    /// As [`Notes::remember`], with a summary that may be missing and a JSON value as the body. A JSON string is
+    /// the text that it holds.
     ///
     /// # Errors
     /// As [`Notes::remember`].
     pub fn remember_json(&self, key: &str, summary: Option<&str>, body: &Json) -> Result<String> {
-        self.save(key, summary, Body::Json(body.as_str()))
+        let text = body.to_text();
+        self.save(key, summary, text.as_deref().map_or(Body::Json(body.as_str()), Body::Text))
     }
 
     fn save(&self, key: &str, summary: Option<&str>, body: Body<'_>) -> Result<String> {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use mnemolog::codec::delta::HandleKind;
-use mnemolog::codec::snapshot::BadSnapshot;
+use mnemolog::codec::delta::{Body, Config, HandleKind, Note, Op, Record};
+use mnemolog::codec::snapshot::{BadSnapshot, SnapshotWriter};
 use mnemolog::disk::MemoryDisk;
 use mnemolog::error::Result;
+use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
 use mnemolog::view::vectors::filter::Filter;
 use mnemolog::{
     EmbedError, Embedder, Error, Frame, Json, Options, Store, StubEmbedder, VectorItem, Workspace,
@@ -233,6 +234,57 @@ fn of_version(bytes: &[u8], version: u32) -> Vec<u8> {
     crc.update(&out[16..]);
     out[12..16].copy_from_slice(&crc.finalize().to_le_bytes());
     out
+}
+
+/// A snapshot that the codec builds and no handle would.
+fn built(head: &Op<'_>, item: &Op<'_>) -> Vec<u8> {
+    let mut writer = SnapshotWriter::new(head).expect("encodes");
+    writer.item(item).expect("encodes");
+    writer.finish()
+}
+
+#[test]
+fn a_snapshot_whose_content_no_log_may_hold_is_refused() {
+    let (disk, store) = filled();
+    let head = |config, continues| Op::Snapshot { config, items: 1, continues };
+    let record = |value| Op::Record(Record { key: "k", value, timestamp_ms: 0 });
+    let note = |body| Op::Remember(Note { key: "k", summary: None, body });
+    for (config, continues, item) in [
+        (Config::Episodic(None), false, record("{\"a\": 1}")),
+        (Config::Episodic(None), false, record("{\"a\":")),
+        (Config::Episodic(None), true, record("1")),
+        (Config::Notes, false, note(Body::Json("\"a string\""))),
+        (Config::Notes, false, note(Body::Json("{\"b\":1,\"a\":2}"))),
+        (Config::Notes, true, note(Body::Text("text"))),
+    ] {
+        let (kind, bytes) = (config.kind(), built(&head(config, continues), &item));
+        let error = refused(&disk, &store, || restore(&store.root(), kind, &bytes));
+        assert!(
+            matches!(&error, Error::Snapshot(bad) if matches!(**bad, BadSnapshot::Malformed(_))),
+            "{error}"
+        );
+    }
+    let fine = built(&head(Config::Notes, false), &note(Body::Json("{\"a\":2}")));
+    restore(&store.root(), HandleKind::Notes, &fine).expect("canonical");
+    assert_eq!(store.root().notes().recall("k"), "{\"a\":2}");
+}
+
+#[test]
+fn a_json_string_as_a_body_is_the_text_that_it_holds() {
+    let disk = Arc::new(MemoryDisk::new());
+    let store = Options::new().open_on(disk.clone()).expect("opens");
+    let notes = store.root().notes();
+    let text = "two\nlines, \"quoted\" 🚀";
+    notes.remember_json("string", Some("s"), &Json::string(text)).expect("saved");
+    notes.remember_json("object", None, &Json::parse("{\"b\": 1.50}").expect("JSON")).expect("saved");
+    assert_eq!([notes.recall("string"), notes.recall("object")], [text, "{\"b\":1.50}"]);
+    let (mut lines, again) = (Vec::new(), Store::in_memory().expect("opens"));
+    dump(&store, &mut lines, DumpOptions::default()).expect("dumps");
+    load(&again, &mut lines.as_slice(), LoadOptions::default()).expect("loads");
+    assert_eq!(again.digest().expect("readable"), store.digest().expect("readable"));
+    store.close().expect("closes");
+    let report = mnemolog::log::verify(&*disk).expect("readable");
+    assert!(report.findings.is_empty(), "what is written is no damage: {:?}", report.findings);
 }
 
 #[test]

@@ -4,11 +4,9 @@
 //! the next frame that is whole in itself, and takes over what that frame says.
 
 use super::{Finding, Severity, Verification, beside};
-use crate::codec::delta::{Body, Note, Op, Record, Upsert};
 use crate::codec::frame::{
     self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, LostRange, Seal, Seed,
 };
-use crate::codec::json::Json;
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::codec::segment::{
     BadHeader, Durable, FORMAT_VERSION, FRAMES_START, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_OFFSETS,
@@ -325,7 +323,7 @@ impl Walker {
                     let found = envelope.previous.frame;
                     Some(Malformed::new("previous frame", offset, format!("at most {number}"), found))
                 }
-                Ok((Decoded::Delta(envelope), _)) => json(&envelope.op, offset),
+                Ok((Decoded::Delta(envelope), _)) => envelope.op.check_json(offset).err(),
                 Ok((Decoded::Origin(_), _)) => None,
                 Err(reason) => Some(reason),
             };
@@ -409,23 +407,4 @@ fn not_zero(bytes: &[u8], offset: u64, from: usize, to: usize, what: &'static st
     let area = bytes.get(from..to.min(bytes.len())).unwrap_or_default();
     let (i, found) = area.iter().enumerate().find(|(_, b)| **b != 0)?;
     Some(Malformed::new(what, offset + (from + i) as u64, "zero", format!("{found:#04x}")))
-}
-
-/// JSON that is not in its canonical text.
-fn json(op: &Op<'_>, offset: u64) -> Option<Malformed> {
-    let (what, text) = match op {
-        Op::Record(Record { value, .. }) => ("episode value", *value),
-        Op::Upsert(Upsert { metadata, .. }) => ("vector metadata", *metadata),
-        Op::Remember(Note { body: Body::Json(text), .. }) => ("note body", *text),
-        _ => return None,
-    };
-    let found = match Json::parse(text) {
-        Ok(json) if json.as_str() != text => "another text of the same value".to_owned(),
-        Ok(_) if what == "note body" && text.starts_with('"') => {
-            "a string, which is stored as text".to_owned()
-        }
-        Ok(_) => return None,
-        Err(e) => e.to_string(),
-    };
-    Some(Malformed::new(what, offset, "canonical JSON", found))
 }

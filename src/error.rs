@@ -47,7 +47,7 @@ pub enum Error {
     },
 
     /// No space left: this write was refused and nothing of it was written.
-    #[error("{}: no space left for {doing}; free some space and try again, nothing was written", .path.display())]
+    #[error("{}: {doing} failed: no space is left; free some and try again, nothing was written", .path.display())]
     DiskFull {
         /// What was being done.
         doing: &'static str,
@@ -96,6 +96,13 @@ pub enum Error {
         path: PathBuf,
         /// A name in it that no store has.
         found: String,
+    },
+
+    /// What should be a directory, or lie in one, is a file.
+    #[error("{} is not a directory, or lies in a file; a store is a directory, check the path", .path.display())]
+    NotADirectory {
+        /// What was looked for.
+        path: PathBuf,
     },
 
     /// The store was written by a later version.
@@ -402,11 +409,13 @@ pub struct Cut {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An I/O error with its context; `StorageFull` becomes [`Error::DiskFull`].
+    /// An I/O error with its context; kinds that have a variant of their own become it.
     pub fn io(doing: &'static str, path: impl AsRef<Path>, source: io::Error) -> Error {
-        let path = path.as_ref().to_path_buf();
+        // Without a separator at its end, which a path joined with nothing has.
+        let path: PathBuf = path.as_ref().components().collect();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { doing, path },
+            io::ErrorKind::NotADirectory => Error::NotADirectory { path },
             _ => Error::Io { doing, path, source: Arc::new(source) },
         }
     }

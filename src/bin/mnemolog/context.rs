@@ -61,7 +61,7 @@ pub(crate) struct Context {
     path: PathBuf,
     workspace: WorkspacePath,
     lock_wait: Duration,
-    damaged: Cell<bool>,
+    uncertain: Cell<bool>,
     pub(crate) out: Output,
 }
 
@@ -94,16 +94,6 @@ impl FromStr for At {
     }
 }
 
-impl At {
-    /// The frame itself. Whether the store has it is for the read to say.
-    pub(crate) fn frame(self, store: &Store) -> Result<Frame, Error> {
-        match self {
-            At::Frame(frame) => Ok(frame),
-            At::Time(time) => store.frame_at(time),
-        }
-    }
-}
-
 impl Context {
     /// Resolves the global options.
     ///
@@ -124,7 +114,7 @@ impl Context {
             path,
             workspace,
             lock_wait: Duration::from_secs(global.lock_wait),
-            damaged: Cell::new(false),
+            uncertain: Cell::new(false),
             out,
         })
     }
@@ -135,11 +125,11 @@ impl Context {
     /// As [`Options::open_read_only`], [`Store::at`] and [`Store::at_time`].
     pub(crate) fn read(&self, at: AtArg) -> Result<Reading> {
         let store = self.open_read_only()?;
-        let past = match at.at {
-            None => None,
-            Some(At::Frame(frame)) => Some(store.at(frame)?),
-            Some(At::Time(time)) => Some(store.at_time(time)?),
-        };
+        let past = at.at.map(|at| {
+            let [frame] = self.frames(&store, [at])?;
+            store.at(frame)
+        });
+        let past = past.transpose()?;
         let root = past.as_ref().map_or_else(|| store.root(), Past::root);
         let workspace = self.enter(root)?;
         Ok(Reading { store, workspace, past })
@@ -152,10 +142,35 @@ impl Context {
     pub(crate) fn open_read_only(&self) -> Result<Store> {
         let store = Options::new().open_read_only(&self.path)?;
         if let Some(damage) = &store.recovery().damage {
-            self.damaged.set(true);
+            self.uncertain.set(true);
             self.out.note(&render::damage_while_reading(damage));
         }
         Ok(store)
+    }
+
+    /// The frames of moments that a read is about. Damage behind all of them leaves the answer whole. Whether the
+    /// store has the frames is for the read to say.
+    ///
+    /// # Errors
+    /// As [`Store::frame_at`].
+    pub(crate) fn frames<const N: usize>(
+        &self,
+        store: &Store,
+        moments: [At; N],
+    ) -> Result<[Frame; N], Error> {
+        let mut frames = [Frame::ZERO; N];
+        let mut certain = true;
+        for (frame, at) in frames.iter_mut().zip(moments) {
+            // The last frame that is served may be the last before a time only because later ones are damaged.
+            let (found, whole) = match at {
+                At::Frame(frame) => (frame, frame <= store.appended()),
+                At::Time(time) => store.frame_at(time).map(|frame| (frame, frame < store.appended()))?,
+            };
+            *frame = found;
+            certain &= whole;
+        }
+        self.uncertain.set(self.uncertain.get() && !certain);
+        Ok(frames)
     }
 
     /// Opens the store for writing, and creates it if there is none.
@@ -189,9 +204,9 @@ impl Context {
         self.write()
     }
 
-    /// Whether a store that was read turned out to be damaged: what was not found in it may have been there.
+    /// Whether damage may have changed the answer: what stands behind it is missing from what was read.
     pub(crate) fn saw_damage(&self) -> bool {
-        self.damaged.get()
+        self.uncertain.get()
     }
 
     /// Refuses a name that no handle can have, before anything is opened.

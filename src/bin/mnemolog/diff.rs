@@ -58,7 +58,7 @@ pub(crate) struct Entry {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let store = context.open_read_only()?;
-    let (a, b) = (args.a.frame(&store)?, args.b.frame(&store)?);
+    let [a, b] = context.frames(&store, [args.a, args.b])?;
     let differences = differences(store.diff(a, b)?.handles)?;
     if context.out.is_json() {
         differences.iter().try_for_each(|difference| context.out.object(difference))?;

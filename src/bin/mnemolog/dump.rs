@@ -18,7 +18,7 @@ pub(crate) struct Args {
 /// Writes every delta of the log.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let store = context.open_read_only()?;
-    let up_to = args.at.at.map(|at| at.frame(&store)).transpose()?;
+    let up_to = args.at.at.map(|at| context.frames(&store, [at]).map(|[frame]| frame)).transpose()?;
     match interchange::dump(&store, &mut context.out.writer(), DumpOptions { up_to }) {
         Ok(_) => Ok(Exit::Done),
         Err(DumpError::Store(error)) => Err(error.into()),

@@ -32,7 +32,14 @@ use output::Output;
 
 /// An embedded memory for LLM agents: one append-only log, four kinds of memory, replay to any frame.
 #[derive(Debug, Parser)]
-#[command(name = "mnemolog", version, subcommand_value_name = "VERB", subcommand_help_heading = "Verbs", after_help = EXIT_CODES, after_long_help = AFTER_LONG_HELP)]
+#[command(
+    name = "mnemolog",
+    version,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    after_help = EXIT_CODES,
+    after_long_help = AFTER_LONG_HELP
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -52,7 +59,7 @@ Exit codes:
   0  done; a search that finds nothing is done
   1  refused: not found, a conflict, no such store, not a store, a store in a newer format
   2  the command was not understood
-  3  damage was found
+  3  damage was found; what a read prints then is what stands before it
   4  another process holds the lock
   5  the disk is full, reading or writing failed, or an earlier failure has stopped all writing";
 
@@ -137,7 +144,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));
     match result {
-        Ok(Exit::Refused) if context.saw_damage() => Ok(Exit::Damaged),
+        Ok(Exit::Done | Exit::Refused) if context.saw_damage() => Ok(Exit::Damaged),
         Err(error) if context.saw_damage() && exit_for(&error) == Exit::Refused => {
             output::note(&sentence(&error));
             Ok(Exit::Damaged)

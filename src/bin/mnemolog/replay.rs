@@ -76,7 +76,8 @@ struct Totals {
 /// Runs the verb.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let store = context.open_read_only()?;
-    let to = args.at.at.map_or_else(|| Ok(store.appended()), |at| at.frame(&store))?;
+    let to = args.at.at.map(|at| context.frames(&store, [at]).map(|[frame]| frame)).transpose()?;
+    let to = to.unwrap_or_else(|| store.appended());
     if args.dump_json {
         return dump::events(&store, to, context);
     }

@@ -10,10 +10,10 @@ use mnemolog::codec::segment::{
 };
 use mnemolog::{Error, Store};
 
-use super::{Place, check_sentence, finish};
+use super::{Place, check_sentence, finish, lines};
 
 /// Every verb that reads a store.
-const READS: [&[&str]; 12] = [
+const READS: [&[&str]; 17] = [
     &["recall", "k"],
     &["list"],
     &["search", ""],
@@ -24,6 +24,11 @@ const READS: [&[&str]; 12] = [
     &["episodic", "search", "turns", ""],
     &["working", "render", "pad"],
     &["replay"],
+    &["replay", "--step"],
+    &["replay", "--dump-json"],
+    &["diff", "0", "0"],
+    &["dump"],
+    &["verify"],
     &["info"],
     &["list", "--at", "2026-01-01T00:00:00Z"],
 ];
@@ -226,14 +231,28 @@ fn damage_stops_writing_and_what_is_before_it_is_read_with_a_warning() {
         let place_of_it = ["log/00000000000000000001.seg", "at byte ", "frame 2"];
         assert!(place_of_it.iter().all(|part| run.err.contains(part)), "{run:?}");
     }
-    let read = place.run(&["recall", "one"]);
-    assert_eq!((read.code, read.out.as_str()), (0, "body of one\n"), "{read:?}");
-    check_sentence(&read.err);
-    assert!(read.err.contains("only frames up to 1"), "{read:?}");
-    for args in [["recall", "three", "--json"], ["list", "--at", "3"]] {
+    let whole: [&[&str]; 4] = [
+        &["recall", "one", "--at", "1"],
+        &["diff", "0", "1"],
+        &["replay", "--at", "1"],
+        &["dump", "--at", "1"],
+    ];
+    for (code, args) in READS.iter().map(|args| (3, args)).chain(whole.iter().map(|args| (0, args))) {
+        let read = place.run(args);
+        let code =
+            if **args == ["diff", "0", "0"] || args.contains(&"2026-01-01T00:00:00Z") { 0 } else { code };
+        assert_eq!(read.code, code, "the answer is whole only before the damage: {args:?}: {read:?}");
+        if **args != ["verify"] {
+            check_sentence(&read.err);
+            assert!(read.err.contains("only frames up to 1"), "{read:?}");
+        }
+    }
+    assert_eq!(place.run(&["recall", "one"]).out, "body of one\n", "what is before it is served");
+    for args in [["list", "--at", "3"], ["list", "--at", "2999-01-01T00:00:00Z"]] {
         assert_eq!(place.run(&args).code, 3, "whether that was there is beyond the damage: {args:?}");
     }
-    assert!(place.json(&["info"])[0]["damage"].as_str().is_some_and(|damage| damage.contains("frame 2")));
+    let info = lines(&place.run(&["--json", "info"]).out);
+    assert!(info[0]["damage"].as_str().is_some_and(|damage| damage.contains("frame 2")));
     assert_eq!(place.everything(), before, "nothing was changed");
 }
 
@@ -289,9 +308,20 @@ fn a_device_without_space_ends_a_command_with_5() {
     assert_eq!((run.code, run.out.as_str()), (5, ""), "{run:?}");
     assert_eq!(place.json(&["list"]).len(), 3);
     place.done(WRITES[0]);
+}
 
-    let below_a_file = place.file("file", "");
-    let run = place.run(&["--store", &format!("{below_a_file}/store"), "list"]);
-    assert_eq!((run.code, run.out.as_str()), (5, ""), "{run:?}");
-    check_sentence(&run.err);
+#[test]
+fn a_file_in_the_place_of_a_store_is_refused_and_left_alone() {
+    let place = Place::new();
+    let file = place.file("file", "dear");
+    let before = place.everything();
+    for store in [file.clone(), format!("{file}/store")] {
+        for args in READS.iter().chain(&WRITES) {
+            let run = place.run(&[&["--store", &store], *args].concat());
+            assert_eq!((run.code, run.out.as_str()), (1, ""), "{args:?}: {run:?}");
+            check_sentence(&run.err);
+            assert!(run.err.contains(&format!("{store} is not a directory")), "{run:?}");
+        }
+    }
+    assert_eq!(place.everything(), before);
 }

@@ -75,6 +75,12 @@ fn real_conversations_replay_to_the_digests_recorded_live_and_survive_a_dump() {
     store.close().expect("closes");
     let store = open(&dir.path().join("store"));
     check_digests(&store, &live);
+    let read = mnemolog::log::verify(&FileDisk::new(dir.path().join("store")).expect("a directory"));
+    let read = read.expect("readable");
+    assert!(read.findings.is_empty(), "{:?}", read.findings);
+    assert_eq!((read.last, read.frames), (store.appended(), lines.len() as u64));
+    #[cfg(feature = "cli")]
+    commands(&dir.path().join("store"), &lines, &live);
 
     let mut text = Vec::new();
     let report = dump(&store, &mut text, DumpOptions::default()).expect("dumps");
@@ -89,21 +95,76 @@ fn real_conversations_replay_to_the_digests_recorded_live_and_survive_a_dump() {
     search(&lines, &store, &again);
 }
 
-/// Every text that was embedded is found by its own words, in both stores with the same scores.
+/// What one line says: workspace, name of the handle, arguments.
+fn said(line: &str) -> (String, String, serde_json::Value) {
+    let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let id = value["handle_id"].as_str().and_then(|id| id.rsplit_once('/')).expect("a workspace");
+    (id.0.to_owned(), id.1.to_owned(), value["args"].clone())
+}
+
+fn lines_with<'l>(
+    lines: &'l [String],
+    op: &str,
+) -> impl Iterator<Item = (String, String, serde_json::Value)> + 'l {
+    let op = format!(r#""{op}""#);
+    lines.iter().filter(move |line| line.contains(&op)).map(|line| said(line))
+}
+
+fn text<'v>(args: &'v serde_json::Value, field: &str) -> &'v str {
+    args[field].as_str().expect("a string")
+}
+
+/// Every text that was embedded is found by its own words, in both stores with the same scores, and every note
+/// that is still there by words of its body.
 fn search(lines: &[String], store: &Store, again: &Store) {
     let mut searched = 0;
-    for line in lines.iter().filter(|line| line.contains(r#""upsert""#)).step_by(97) {
-        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        let text = |field: &str| value["args"][field].as_str().expect("a string").to_owned();
-        let (workspace, name) =
-            value["handle_id"].as_str().and_then(|id| id.rsplit_once('/')).expect("a workspace");
+    for (workspace, name, args) in lines_with(lines, "upsert").step_by(97) {
         let hits = [store, again].map(|store| {
-            let table = store.workspace(workspace).and_then(|ws| ws.vectors(name)).expect("names");
-            table.search(&text("text"), 5).expect("searches")
+            let table = store.workspace(&workspace).and_then(|ws| ws.vectors(&name)).expect("names");
+            table.search(text(&args, "text"), 5).expect("searches")
         });
         assert!(hits[0][0].score > 0.999, "{:?}", hits[0][0]);
         assert_eq!(hits[0], hits[1]);
         searched += 1;
     }
     assert!(searched > 0);
+    for (workspace, _, args) in lines_with(lines, "remember").step_by(97) {
+        let found = [store, again].map(|store| {
+            let notes = store.workspace(&workspace).expect("a path").notes();
+            let body = notes.get(text(&args, "key")).expect("readable").map(|note| note.body);
+            let words: String = body.iter().flat_map(|body| body.as_str().chars()).take(40).collect();
+            notes.find(&words.to_uppercase()).expect("searches")
+        });
+        assert!(found[0].iter().any(|found| found.key == text(&args, "key")), "{args}");
+        assert_eq!(found[0], found[1]);
+        searched += 1;
+    }
+    assert!(searched > 1, "no note was searched");
+}
+
+/// The commands answer the same about the store.
+#[cfg(feature = "cli")]
+fn commands(store: &Path, lines: &[String], live: &[(Frame, u128)]) {
+    let json = |args: &[&str]| -> Vec<serde_json::Value> {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mnemolog"));
+        let output = command.arg("--json").arg("--store").arg(store).args(args).output().expect("it starts");
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+        let out = String::from_utf8(output.stdout).expect("UTF-8");
+        out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let hex = |digest: u128| format!("{digest:032x}");
+    let (last, digest) = *live.last().expect("parts");
+    let report = &json(&["verify"])[0];
+    assert_eq!((&report["whole"], &report["digest"]), (&true.into(), &hex(digest).into()), "{report}");
+    let info = &json(&["info"])[0];
+    assert_eq!((&info["frame"], &info["durable"]), (&last.0.into(), &last.0.into()), "{info}");
+    for (frame, digest) in live.iter().step_by(10) {
+        assert_eq!(json(&["replay", "--at", &frame.to_string()])[0]["digest"], hex(*digest), "frame {frame}");
+    }
+    let (workspace, name, row) = lines_with(lines, "upsert").last().expect("a row");
+    let hits = json(&["--workspace", &workspace, "vector", "search", &name, text(&row, "text"), "-k", "3"]);
+    assert!(hits.iter().any(|hit| hit["id"] == row["id"]), "{hits:?}");
+    let (workspace, _, note) = lines_with(lines, "remember").last().expect("a note");
+    let found = json(&["--workspace", &workspace, "search", text(&note, "key")]);
+    assert!(found.iter().any(|found| found["key"] == note["key"]), "{found:?}");
 }

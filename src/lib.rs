@@ -25,6 +25,7 @@
 //! core.notes().forget("user/name")?;
 //! assert_eq!(core.notes().index_note(), "");
 //! assert_eq!(core.vectors("docs")?.search("red fox", 1)?[0].id, "a");
+//! assert_eq!(core.working("scratch")?.render(), "## Working Memory\n- **plan**: greet Ada by name");
 //! assert_eq!(store.at(before)?.workspace("core")?.notes().recall("user/name"), "Ada");
 //! # Ok(())
 //! # }
@@ -97,3 +98,8 @@ pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{Clock, Diff, Limits, Options, Past, Store, SystemClock, Tx, Workspace};
+
+/// The README, whose examples are compiled with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

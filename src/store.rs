@@ -26,7 +26,8 @@ pub use diff::Diff;
 pub use exclusive::Tx;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
 pub use past::Past;
-pub use workspace::{Source, Workspace};
+pub(crate) use workspace::Source;
+pub use workspace::Workspace;
 
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};

@@ -22,8 +22,8 @@ pub(crate) struct LanesHeld<'i> {
 }
 
 impl Inner {
-    /// Waits for the lane of each workspace, then for the right to append. All who take several take them in the order of their paths, so
-    /// none waits in a circle.
+    /// Waits for the lane of each workspace, then for the right to append. All who take several take them in the
+    /// order of their paths, so none waits in a circle.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::InsideExclusive`]; [`Error::LaneBusy`]; as [`Inner::begin`].

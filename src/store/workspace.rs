@@ -24,7 +24,7 @@ pub struct Workspace {
 
 /// What a handle reads from and writes to.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub(crate) struct Source {
     to: To,
     workspace: Arc<str>,
     origin: Option<Arc<Origin>>,

@@ -5,6 +5,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Cli;
+use crate::answer::Text;
 use crate::exit::{Exit, Refusal};
 use crate::output::Output;
 
@@ -26,9 +27,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn completions(args: &CompletionsArgs, out: &Output) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "mnemolog", &mut script);
-    out.raw(&script)?;
-    out.flush()?;
-    Ok(Exit::Done)
+    write(script, out)
 }
 
 /// Writes a page in the language of manual pages.
@@ -44,7 +43,12 @@ pub(crate) fn man(args: &ManArgs, out: &Output) -> Result<Exit> {
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
-    out.raw(&page)?;
+    write(page, out)
+}
+
+fn write(text: Vec<u8>, out: &Output) -> Result<Exit> {
+    let text = String::from_utf8(text)?;
+    out.answer(&Text { text }, |answer| answer.text.clone())?;
     out.flush()?;
     Ok(Exit::Done)
 }

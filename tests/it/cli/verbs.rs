@@ -215,6 +215,9 @@ fn the_command_explains_itself_without_a_store() {
     let page = place.done(&["man"]);
     assert!(page.contains(".TH mnemolog 1") && page.contains("Exit codes"), "{page}");
     assert!(place.done(&["man", "vector", "search"]).contains("stub"));
+    for args in [&["completions", "fish"][..], &["man"]] {
+        assert_eq!(place.json(args)[0]["text"], place.done(args), "the same for a program");
+    }
     assert!(place.done(&["help", "vector", "search"]).contains("stub"), "the stub says what it is");
     assert!(place.done(&["--version"]).starts_with("mnemolog "));
     assert!(place.everything().is_empty(), "none of that needs a store");

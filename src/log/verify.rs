@@ -75,15 +75,21 @@ pub struct Finding {
     pub reason: Malformed,
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { severity, file, offset, frame, reason } = self;
-        let word = match severity {
+impl Severity {
+    /// The severity's name: `note`, `unclean` or `damage`.
+    pub fn name(self) -> &'static str {
+        match self {
             Severity::Note => "note",
             Severity::Unclean => "unclean",
             Severity::Damage => "damage",
-        };
-        write!(f, "{word}: {file} at byte {offset}")?;
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { severity, file, offset, frame, reason } = self;
+        write!(f, "{}: {file} at byte {offset}", severity.name())?;
         if *frame > Frame::ZERO {
             write!(f, ", frame {frame}")?;
         }

@@ -76,7 +76,7 @@ pub(crate) fn report(path: &Path) -> Result<Report> {
     };
     Ok(Report {
         store: path.display().to_string(),
-        whole: findings.iter().all(|found| found.severity != DAMAGE),
+        whole: findings.iter().all(|found| found.severity != Severity::Damage.name()),
         frame: read.last.0,
         frames: read.frames,
         deltas: read.deltas,
@@ -88,8 +88,6 @@ pub(crate) fn report(path: &Path) -> Result<Report> {
     })
 }
 
-const DAMAGE: &str = "damage";
-
 /// Of the state that opening folds, and of one that is folded from the beginning afterwards.
 fn digests(path: &Path) -> Result<(u128, u128), Error> {
     let store = Store::open_read_only(path)?;
@@ -98,13 +96,8 @@ fn digests(path: &Path) -> Result<(u128, u128), Error> {
 
 impl From<&Finding> for Found {
     fn from(finding: &Finding) -> Found {
-        let severity = match finding.severity {
-            Severity::Note => "note",
-            Severity::Unclean => "unclean",
-            Severity::Damage => DAMAGE,
-        };
         Found {
-            severity,
+            severity: finding.severity.name(),
             file: Some(finding.file.clone()),
             offset: Some(finding.offset),
             frame: Some(finding.frame.0),
@@ -115,6 +108,7 @@ impl From<&Finding> for Found {
 
 impl Found {
     fn of_state(text: String) -> Found {
-        Found { severity: DAMAGE, file: None, offset: None, frame: None, text: format!("{DAMAGE}: {text}") }
+        let severity = Severity::Damage.name();
+        Found { severity, file: None, offset: None, frame: None, text: format!("{severity}: {text}") }
     }
 }

@@ -89,6 +89,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The store that was open is not at its path any more: another one is.
+    #[error("another store is at {} now; open it again", .path.display())]
+    OtherStore {
+        /// The store's directory.
+        path: PathBuf,
+    },
+
     /// The directory holds something else.
     #[error("{} is not a store: it holds `{found}`; choose an empty directory", .path.display())]
     NotAStore {

@@ -13,7 +13,7 @@ use crate::codec::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::codec::segment::StoreId;
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
-use crate::position::Frame;
+use crate::position::{Frame, SegmentId};
 use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions};
 
 /// A place behind checked frames, from which a later look goes on.
@@ -87,17 +87,49 @@ impl Place {
 /// Whether every file is the one at its path, and the last frame is as it was when it was checked.
 fn unchanged(disk: &dyn Disk, segments: &[Arc<Segment>], place: &Place) -> Result<bool> {
     for segment in segments {
-        let path = format!("{LOG_DIR}/{}", segment.id());
-        match disk.id(&path) {
-            Ok(id) if id == segment.file_id() => {}
-            Ok(_) => return Ok(false),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(Error::io("examining", disk.root().join(path), e)),
+        if !is_there(disk, segment, &segment.id().to_string())? {
+            return Ok(false);
         }
     }
     let (Some(segment), Some(at)) = (segments.last(), place.last_at) else { return Ok(true) };
     let header = segment.read_raw(at, FRAME_HEADER_BYTES)?;
     Ok(FrameHeader::decode(&header, at).is_ok_and(|header| header.crc == place.chain.previous_crc))
+}
+
+/// Whether every file is still the one at the name under which it was opened.
+pub(super) fn all_there(
+    disk: &dyn Disk,
+    segments: &[Arc<Segment>],
+    listed: &[(SegmentId, String)],
+) -> Result<bool> {
+    for (segment, (_, name)) in segments.iter().zip(listed) {
+        if !is_there(disk, segment, name)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
+    let path = format!("{LOG_DIR}/{name}");
+    match disk.id(&path) {
+        Ok(id) => Ok(id == segment.file_id()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("examining", disk.root().join(path), e)),
+    }
+}
+
+/// Whether a file had gone that had been listed.
+pub(super) fn is_gone(e: &Error) -> bool {
+    matches!(e, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Whether the log that was opened anew is of the store that was open before.
+///
+/// # Errors
+/// [`Error::OtherStore`].
+pub(super) fn same_store(disk: &dyn Disk, known: StoreId, found: StoreId) -> Result<()> {
+    if known == found { Ok(()) } else { Err(Error::OtherStore { path: disk.root().to_path_buf() }) }
 }
 
 /// Goes on behind `place`: first in the last known file, then in files behind it.
@@ -181,9 +213,13 @@ pub(super) fn for_reading(
     fold: &mut dyn Fold,
 ) -> Result<Caught> {
     let quick = intent::read(disk)?.is_none();
+    let go_on = |fold: &mut dyn Fold| match go_on(disk, options, files, place, Access::Read, fold) {
+        Err(e) if is_gone(&e) => Ok(None),
+        other => other,
+    };
     let promise = read_durable(disk)?.filter(|d| d.store == place.store).map_or(Frame::ZERO, |d| d.frame);
     if quick
-        && let Some(checked) = go_on(disk, options, files, place, Access::Read, fold)?
+        && let Some(checked) = go_on(fold)?
         && checked.chain.number >= promise
         && checked.stop.as_ref().is_none_or(|stop| stop.evidence.is_none())
         && unchanged(disk, &checked.segments, &Place::of(&checked))?
@@ -199,6 +235,6 @@ pub(super) fn for_reading(
     let opening = recover::open_for_reading(disk, options, fold)?;
     match opening.recovery.damage {
         Some(damage) => Err(damage.into()),
-        None => Ok(Caught::Anew(Box::new(opening))),
+        None => same_store(disk, place.store, opening.store).map(|()| Caught::Anew(Box::new(opening))),
     }
 }

@@ -36,7 +36,9 @@ impl Index {
 
     /// Adds the commits and lost ranges of a later part of the log.
     pub fn append(&mut self, later: Index) {
-        self.entries.extend(later.entries);
+        // A part has an entry for its first commit, which the whole needs only if it has none yet.
+        let whole = self.entries.is_empty();
+        self.entries.extend(later.entries.into_iter().filter(|e| whole || e.frame.0.is_multiple_of(STRIDE)));
         self.lost.extend(later.lost);
         self.last = self.last.max(later.last);
     }

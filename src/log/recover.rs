@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::catchup::Place;
+use super::catchup::{self, Place};
 use super::commit::Tail;
 use super::settle::{self, Verdict};
 use super::{Files, Index, Met, intent};
@@ -193,16 +193,18 @@ pub(super) fn lock_error(disk: &dyn Disk, e: LockError) -> Error {
     }
 }
 
-/// How often a reader looks again before it says damaged: a writer may be in the middle of something.
-const READ_ATTEMPTS: usize = 3;
+/// How often a reader looks before it says damaged: a writer may be in the middle of something.
+const DAMAGED_LOOKS: usize = 3;
+/// How often a reader starts over because files were replaced under it. Each time a whole change came between.
+const LOOKS: usize = 16;
 
 pub(super) fn open_for_reading(
     disk: &dyn Disk,
     options: SegmentOptions,
     fold: &mut dyn Fold,
 ) -> Result<Opening> {
-    let mut last = None;
-    for _ in 0..READ_ATTEMPTS {
+    let mut damaged = 0;
+    for _ in 0..LOOKS {
         if !looks_like_store(disk)? {
             return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
         }
@@ -214,24 +216,27 @@ pub(super) fn open_for_reading(
             return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
         }
         let listed = found.files.clone();
-        let checked = found.check(disk, options, promised, fold)?;
+        let checked = match found.check(disk, options, promised, fold) {
+            Err(e) if catchup::is_gone(&e) => continue,
+            checked => checked?,
+        };
         let verdict = match settle::verdict(disk, &checked)? {
             Verdict::Clean => Verdict::Clean,
             // A writer was at it: what stands there now is for the next look.
             _ if checked.stands_now()? => Verdict::Clean,
             other => other,
         };
-        let same =
-            intent::read(disk)? == intent && Found::look_through(disk, intent.as_ref())?.files == listed;
-        if same && !matches!(verdict, Verdict::Damaged(_)) {
+        // A change of several files keeps names: files from before it and after it must not be taken together.
+        if intent::read(disk)? != intent || !catchup::all_there(disk, &checked.segments, &listed)? {
+            continue;
+        }
+        damaged += usize::from(matches!(verdict, Verdict::Damaged(_)));
+        if damaged == 0 || damaged >= DAMAGED_LOOKS {
             return Ok(settle::serve(checked, verdict));
         }
-        last = Some((checked, verdict));
     }
-    match last {
-        Some((checked, verdict)) => Ok(settle::serve(checked, verdict)),
-        None => Err(Error::NoSuchStore { path: disk.root().to_path_buf() }),
-    }
+    let replaced = std::io::Error::other("its files were replaced again and again meanwhile");
+    Err(Error::io("reading", disk.root().join(LOG_DIR), replaced))
 }
 
 /// The promise, if there is one that can be read. A torn or foreign one is no promise.

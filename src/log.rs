@@ -24,7 +24,7 @@ use std::sync::{Arc, RwLock};
 pub use catchup::Place;
 pub use commit::{Appended, Durability, Log, Writer, Writers};
 pub use cursor::{Cursor, Met};
-pub use group::{CatchUp, Turn};
+pub use group::{CatchUp, Stay, Turn};
 pub use index::Index;
 pub use reader::Reader;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};

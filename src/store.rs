@@ -32,7 +32,7 @@ pub use workspace::Workspace;
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
-use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Turn};
+use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Stay, Turn};
 use crate::position::{Frame, Time};
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
@@ -184,10 +184,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Damaged`] where frames are missing that were promised; [`Error::Locked`]; [`Error::Poisoned`];
-    /// [`Error::Closed`]; [`Error::Io`]. What was known stays as it was.
+    /// [`Error::Closed`]; [`Error::NoSuchStore`] and [`Error::OtherStore`] where the directory was replaced;
+    /// [`Error::Io`]. What was known stays as it was.
     pub fn refresh(&self) -> Result<Frame> {
         match &self.inner.log {
-            Access::Write(_) => drop(self.inner.begin()?),
+            Access::Write(_) => drop(self.inner.begin(Stay::Commit)?),
             Access::Read(reader) => reader.refresh(&mut Newer { inner: &self.inner, fold: None })?,
         }
         Ok(self.appended())
@@ -299,8 +300,8 @@ impl Inner {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::Locked`]; [`Error::Poisoned`]; [`Error::Closed`]; what opening answers.
-    fn begin(&self) -> Result<Turn<'_>> {
-        self.writable()?.join(&mut Newer { inner: self, fold: None })
+    fn begin(&self, stay: Stay) -> Result<Turn<'_>> {
+        self.writable()?.join(stay, &mut Newer { inner: self, fold: None })
     }
 
     /// Looks into the index of frames.

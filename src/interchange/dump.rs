@@ -14,7 +14,7 @@ use crate::codec::frame::FrameKind;
 use crate::codec::payload::Deltas;
 use crate::codec::snapshot;
 use crate::error::{Error, Result};
-use crate::log::{Cursor, Met};
+use crate::log::{Cursor, Files, Met};
 use crate::position::Frame;
 use crate::replay::{self, LogBodies};
 use crate::store::Store;
@@ -103,7 +103,8 @@ pub fn dump(store: &Store, out: &mut dyn Write, options: DumpOptions) -> Result<
     let mut report = DumpReport::default();
     let mut text = Vec::new();
     let last = options.up_to.unwrap_or_else(|| store.appended());
-    walk::<DumpError>(store, last, &mut |met, bodies| {
+    let files = store.inner().files_for(last)?;
+    walk::<DumpError>(&files, last, &mut |met, bodies| {
         if met.frame.header.kind == FrameKind::Commit {
             report.frames += 1;
             report.last = met.frame.header.number;
@@ -133,8 +134,9 @@ pub fn events<E: From<Error>>(
     let last = up_to.unwrap_or_else(|| store.appended());
     let mut state = State::default();
     let mut telling = Telling { index: 0, tell };
-    walk(store, last, &mut |met, bodies| {
-        replay::fold(store.inner().files(), &mut state, met)?;
+    let files = store.inner().files_for(last)?;
+    walk(&files, last, &mut |met, bodies| {
+        replay::fold(&files, &mut state, met)?;
         lines(met, bodies, &mut |line| {
             let kind = match line.args {
                 Args::Snapshot { .. } => EventKind::Snapshot,
@@ -143,7 +145,7 @@ pub fn events<E: From<Error>>(
             telling.next(kind, line)
         })
     })?;
-    let bodies = LogBodies::new(store.inner().files());
+    let bodies = LogBodies::new(&files);
     for handle in state.handles() {
         let bytes = state.snapshot(&handle, &bodies)?;
         telling.next(EventKind::Snapshot, whole(&state, &handle, &bytes)?)?;
@@ -178,12 +180,10 @@ fn whole<'a>(state: &State, handle: &'a HandleId, bytes: &'a [u8]) -> Result<Lin
 
 /// Visits the frames that hold deltas, up to `last`.
 fn walk<E: From<Error>>(
-    store: &Store,
+    files: &Files,
     last: Frame,
     visit: &mut dyn FnMut(&Met<'_>, &LogBodies) -> Result<(), E>,
 ) -> Result<(), E> {
-    store.inner().check_frame(last)?;
-    let files = store.inner().files();
     let bodies = LogBodies::new(files);
     let mut stopped = Ok(());
     replay::each_frame(files, Cursor::START, &mut |met| {

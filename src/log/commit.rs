@@ -179,11 +179,12 @@ impl Log {
     /// [`Error::OutcomeUnknown`] if a sync failed before the frame was known durable; [`Error::NoSuchFrame`] if
     /// it was never appended: no sync would ever cover it.
     pub fn wait_durable(&self, frame: Frame) -> Result<()> {
-        let last = self.appended();
-        if frame > last {
-            return Err(Error::NoSuchFrame { asked: frame, last });
-        }
         loop {
+            // Each time: a log that was opened anew may be shorter.
+            let last = self.appended();
+            if frame > last {
+                return Err(Error::NoSuchFrame { asked: frame, last });
+            }
             let mut busy = locked(&self.busy);
             if self.durable() >= frame {
                 return Ok(());
@@ -199,11 +200,13 @@ impl Log {
             }
             *busy = true;
             drop(busy);
-            self.group.shut();
+            let locked_out = !self.group.shut();
             // From here to `finish_sync` no rotation and no other sync can begin.
             let mark = *locked(&self.mark);
             let files = self.files.now();
             let synced = match files.last() {
+                // The promise is written under the lock alone: another process may have raised it higher.
+                Some(segment) if locked_out => segment.sync().map(|()| self.prove(mark)),
                 Some(segment) => segment.sync().and_then(|()| self.raise(mark)),
                 None => Ok(()),
             };
@@ -248,8 +251,12 @@ impl Log {
         locked(&self.durable_file)
             .write_at(0, &promise.encode())
             .map_err(|e| Error::io("writing", self.disk.root().join(DURABLE), e))?;
-        self.durable.store(frame.0, Ordering::Release);
+        self.prove(mark);
         Ok(())
+    }
+
+    fn prove(&self, mark: Mark) {
+        self.durable.fetch_max(mark.frame.0, Ordering::AcqRel);
     }
 
     /// Makes everything durable that was appended before the call.

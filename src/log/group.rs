@@ -1,8 +1,9 @@
 //! The writers' lock in time: for life with one writing process, for a group of commits with many.
 //!
 //! A group begins when its first member takes the lock and folds what others appended. More threads of this
-//! process join until the group's first sync begins; the lock is free again when the last member has its
-//! acknowledgement. So a free lock means a clean log, wholly durable, unless its holder died.
+//! process join until the group's first sync begins, and beside a critical section also later, because the lock
+//! stays taken until its end anyway; the lock is free again when the last member has its acknowledgement. So a
+//! free lock means a clean log, wholly durable, unless its holder died.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::Mark;
 use super::catchup::{self, Caught, More};
 use super::commit::{Log, Writers, locked};
-use super::recover::{Fold, Opening, Writing, lock_error, open_locked};
+use super::recover::{self, Fold, Opening, Writing, lock_error, open_locked};
 use crate::disk::Lock;
 use crate::error::{Error, Result};
 use crate::position::Time;
@@ -29,6 +30,9 @@ pub(super) struct Group {
 struct State {
     lock: Option<Lock>,
     members: usize,
+    /// Members of the beginning that stay for long. Those that joined beside them do not count, so that the group
+    /// ends when they do.
+    sections: usize,
     /// Set while the first member takes the lock and looks, and from the group's first sync to its end.
     shut: bool,
 }
@@ -37,6 +41,26 @@ struct State {
 #[derive(Debug)]
 pub struct Turn<'l> {
     group: Option<&'l Group>,
+    /// Whether it is counted as a section.
+    section: bool,
+}
+
+/// For how long a member stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// For one commit.
+    Commit,
+    /// For a critical section or a load, whose length the caller decides.
+    Section,
+}
+
+/// How a member joined.
+struct Joined {
+    /// A new group begins with it.
+    first: bool,
+    section: bool,
+    /// What is left of the wait.
+    left: Duration,
 }
 
 impl Group {
@@ -50,11 +74,13 @@ impl Group {
         self.writers == Writers::One
     }
 
-    /// Nobody joins from here on: a sync begins. The next group takes the lock again.
-    pub(super) fn shut(&self) {
-        if !self.holds_for_life() {
-            locked(&self.state).shut = true;
-        }
+    /// Nobody joins from here on: a sync begins. The next group takes the lock again. Answers whether the lock is
+    /// held; it is not where a member left without waiting for its frame.
+    pub(super) fn shut(&self) -> bool {
+        let mut state = locked(&self.state);
+        // Without a member there is no group, and nobody would open it again.
+        state.shut |= state.members > 0;
+        state.lock.is_some()
     }
 
     /// Lets go of a lock that was held for life.
@@ -65,17 +91,19 @@ impl Group {
     }
 
     /// Joins the group under way, or answers that a new one begins with the caller.
-    fn join(&self) -> Option<bool> {
+    fn join(&self, stay: Stay) -> Option<Joined> {
         let until = Instant::now().checked_add(self.lock_wait);
         let mut state = locked(&self.state);
         loop {
-            if !state.shut {
-                let first = state.members == 0;
-                state.members += 1;
-                state.shut = first;
-                return Some(first);
-            }
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if !state.shut || (state.sections > 0 && state.lock.is_some()) {
+                let first = state.members == 0;
+                let section = stay == Stay::Section && !state.shut;
+                state.members += 1;
+                state.sections += usize::from(section);
+                state.shut |= first;
+                return Some(Joined { first, section, left });
+            }
             if left.is_zero() {
                 return None;
             }
@@ -89,9 +117,10 @@ impl Group {
         self.changed.notify_all();
     }
 
-    fn leave(&self) {
+    fn leave(&self, section: bool) {
         let mut state = locked(&self.state);
         state.members -= 1;
+        state.sections -= usize::from(section);
         if state.members == 0 {
             (state.lock, state.shut) = (None, false);
             self.changed.notify_all();
@@ -102,7 +131,7 @@ impl Group {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            group.leave();
+            group.leave(self.section);
         }
     }
 }
@@ -113,19 +142,19 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Locked`] after the wait; [`Error::Poisoned`]; [`Error::Closed`]; as [`super::open`].
-    pub fn join(&self, catch_up: &mut dyn CatchUp) -> Result<Turn<'_>> {
+    pub fn join(&self, stay: Stay, catch_up: &mut dyn CatchUp) -> Result<Turn<'_>> {
         self.check_poison()?;
         let group = &self.group;
         if group.holds_for_life() {
-            return Ok(Turn { group: None });
+            return Ok(Turn { group: None, section: false });
         }
-        let Some(first) = group.join() else {
+        let Some(Joined { first, section, left }) = group.join(stay) else {
             let (path, pid) = (self.disk.root().to_path_buf(), Some(std::process::id()));
             return Err(Error::Locked { path, pid, host: None });
         };
-        let turn = Turn { group: Some(group) };
+        let turn = Turn { group: Some(group), section };
         if first {
-            let lock = self.disk.lock(group.lock_wait).map_err(|e| lock_error(&*self.disk, e))?;
+            let lock = self.disk.lock(left).map_err(|e| lock_error(&*self.disk, e))?;
             group.open(self.look(lock, catch_up)?);
         }
         Ok(turn)
@@ -145,8 +174,12 @@ impl Log {
                 Ok(lock)
             }
             Some(Caught::Anew(_)) | None => {
+                if !recover::looks_like_store(&*self.disk)? {
+                    return Err(Error::NoSuchStore { path: self.disk.root().to_path_buf() });
+                }
                 let now = catch_up.now();
                 let mut opening = open_locked(&self.disk, self.options, lock, now, catch_up.fold())?;
+                catchup::same_store(&*self.disk, place.store, opening.store)?;
                 let Some(writing) = opening.writing.take() else { return Err(Error::ReadOnly) };
                 let lock = self.replace(opening, writing, catch_up);
                 Ok(lock)
@@ -158,8 +191,12 @@ impl Log {
         let mut tail = locked(&self.tail);
         let Some(tail) = tail.as_mut() else { return };
         let Some(segment) = more.segments.last() else { return };
-        self.files.replace(more.segments.clone());
-        locked(&self.index).append(more.index.clone());
+        {
+            // Held over both: who looks into the index takes the files of the same log.
+            let mut index = locked(&self.index);
+            self.files.replace(more.segments.clone());
+            index.append(more.index.clone());
+        }
         // A segment that another process made may not have its name durable yet.
         tail.dir_synced &= Arc::ptr_eq(&tail.segment, segment);
         tail.segment = segment.clone();
@@ -175,12 +212,18 @@ impl Log {
         let mut parts = Some((opening, tail));
         catch_up.install(&mut || {
             let Some((opening, tail)) = parts.take() else { return };
-            self.files.replace(opening.files.now().to_vec());
-            *locked(&self.index) = opening.index;
+            {
+                let mut index = locked(&self.index);
+                self.files.replace(opening.files.now().to_vec());
+                *index = opening.index;
+            }
             let (segment, offset) = (tail.segment.id().first(), tail.place.end);
             *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
             self.durable.store(opening.durable.0, Ordering::Release);
-            *locked(&self.tail) = Some(tail);
+            // A log that was closed meanwhile stays closed.
+            if let Some(old) = locked(&self.tail).as_mut() {
+                *old = tail;
+            }
         });
         *locked(&self.durable_file) = durable_file;
         lock

@@ -11,7 +11,7 @@ use crate::codec::delta::Origin;
 use crate::codec::frame::Seed;
 use crate::codec::payload;
 use crate::error::Result;
-use crate::log::Turn;
+use crate::log::{Files, Stay, Turn};
 use crate::position::{Frame, Last};
 
 /// The lanes of several workspaces and the right to append, until it is dropped.
@@ -31,7 +31,7 @@ impl Inner {
         self.writable()?;
         let enter = |workspace: &&str| self.lanes.enter(workspace, self.options.lane_wait);
         let lanes = workspaces.iter().map(enter).collect::<Result<_>>()?;
-        Ok(LanesHeld { _turn: self.begin()?, _lanes: lanes })
+        Ok(LanesHeld { _turn: self.begin(Stay::Section)?, _lanes: lanes })
     }
 
     /// Holds one change against the limits without writing it. Answers its size in a frame, in bytes.
@@ -54,11 +54,11 @@ impl Inner {
         check_origin(origin)
     }
 
-    /// Whether the log can answer for a frame.
+    /// The files that can answer for a frame.
     ///
     /// # Errors
     /// [`Error::NoSuchFrame`]; [`Error::Compacted`]; [`Error::Lost`].
-    pub(crate) fn check_frame(&self, frame: Frame) -> Result<()> {
+    pub(crate) fn files_for(&self, frame: Frame) -> Result<Files> {
         past::check(self, frame)
     }
 }

@@ -13,6 +13,7 @@ use crate::codec::delta::{Op, Origin};
 use crate::codec::frame::{FRAME_DELTAS_MAX, Seed};
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::error::{Error, Result};
+use crate::log::Stay;
 use crate::position::{Last, Place, Position};
 use crate::replay::LogBodies;
 use crate::view::State;
@@ -144,7 +145,7 @@ pub(super) fn run<T, E: From<Error>>(
     inner.writable()?;
     let path = workspace.path();
     let lane = inner.lanes.enter(path.as_str(), inner.options.lane_wait)?;
-    let _turn = inner.begin()?;
+    let _turn = inner.begin(Stay::Section)?;
     let writes = Writes { state: inner.state(), encoded: Arc::default(), envelopes: 0, deltas: 0 };
     let pending = Arc::new(Pending {
         inner: inner.clone(),

@@ -39,8 +39,7 @@ impl PastInner {
 
 impl Past {
     pub(super) fn at(store: &Arc<Inner>, frame: Frame) -> Result<Past> {
-        check(store, frame)?;
-        let files = store.files.frozen();
+        let files = check(store, frame)?;
         let state = replay::replay(&files, frame)?;
         Ok(Past::new(store, &files, state, frame))
     }
@@ -50,8 +49,7 @@ impl Past {
         frame: Frame,
         visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>,
     ) -> Result<Past> {
-        check(store, frame)?;
-        let files = store.files.frozen();
+        let files = check(store, frame)?;
         let state = steps::steps(&files, frame, visit)?;
         Ok(Past::new(store, &files, state, frame))
     }
@@ -114,12 +112,13 @@ impl Past {
 
 /// The last frame that is not later than a time.
 pub(super) fn frame_at(store: &Inner, time: Time) -> Result<Frame> {
-    let from = store.index(|index| index.before_time(time));
-    replay::frame_at(&store.files, from, time)
+    let (from, files) = store.index(|index| (index.before_time(time), store.files.frozen()));
+    replay::frame_at(&files, from, time)
 }
 
-/// Whether the log can answer for a frame.
-pub(super) fn check(store: &Inner, frame: Frame) -> Result<()> {
+/// Whether the log can answer for a frame, and the files that do. They are taken while the index is held: a log
+/// that is opened anew replaces both in one moment.
+pub(super) fn check(store: &Inner, frame: Frame) -> Result<Files> {
     store.index(|index| {
         // A writer's index ends with the last commit; frame 0 is always there unless it was compacted.
         let last = index.last();
@@ -131,7 +130,7 @@ pub(super) fn check(store: &Inner, frame: Frame) -> Result<()> {
         }
         match index.lost(frame) {
             Some(range) => Err(Error::Lost { asked: frame, first: range.first, last: range.last }),
-            None => Ok(()),
+            None => Ok(store.files.frozen()),
         }
     })
 }

@@ -11,6 +11,7 @@ use super::{Inner, Reading};
 use crate::codec::delta::{Op, Origin};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
+use crate::log::Stay;
 use crate::position::Time;
 
 /// A path prefix inside a store, and the serial domain of its writes. Cheap to clone.
@@ -149,7 +150,7 @@ impl Source {
             To::Live(inner) => {
                 inner.writable()?;
                 let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
-                let _turn = inner.begin()?;
+                let _turn = inner.begin(Stay::Commit)?;
                 let (ops, answer) = decide(&inner.reading())?;
                 if ops.is_empty() {
                     return Ok(answer);

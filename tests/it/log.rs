@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod grouped;
 mod opening;
+mod sharing;
 mod spy;
 mod verdicts;
 mod verify;

@@ -15,6 +15,7 @@ mod names;
 mod payload;
 mod power;
 mod store;
+mod shared;
 mod specimens;
 mod support;
 mod threads;

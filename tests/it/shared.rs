@@ -1,0 +1,123 @@
+//! Many writing processes on one store: what each finds when the others, or somebody else, were there before.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use mnemolog::disk::MemoryDisk;
+use mnemolog::{Error, Frame, Options, Store, Writers};
+
+fn options() -> Options {
+    Options::new().segment_bytes(16 * 1024).writers(Writers::Many)
+}
+
+fn save(store: &Store, key: &str) -> Result<(), Error> {
+    store.root().notes().remember(key, "", &"body ".repeat(200)).map(drop)
+}
+
+/// Moves the store in `from` to the path of another, which goes away.
+fn replace(path: &Path, from: &Path) {
+    std::fs::rename(path, path.with_extension("old")).expect("moved away");
+    std::fs::rename(from, path).expect("moved there");
+}
+
+#[test]
+fn a_store_that_was_exchanged_for_another_is_refused_and_the_other_stays_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, other) = (dir.path().join("store"), dir.path().join("other"));
+    let store = options().open(&path).expect("created");
+    save(&store, "ours").expect("saved");
+    let reader = options().open_read_only(&path).expect("opened");
+    let theirs = options().open(&other).expect("created");
+    save(&theirs, "theirs").expect("saved");
+    drop(theirs);
+    replace(&path, &other);
+    for _ in 0..40 {
+        let refused = save(&store, "late").expect_err("it would go to another store");
+        assert!(matches!(refused, Error::OtherStore { .. }), "{refused}");
+    }
+    let refused = reader.refresh().expect_err("another store's frames");
+    assert!(matches!(refused, Error::OtherStore { .. }), "{refused}");
+    assert_eq!((store.root().notes().len(), store.appended()), (1, Frame(1)), "reads go on");
+    drop(store);
+    let theirs = options().open(&path).expect("whole");
+    assert_eq!(
+        (theirs.appended(), theirs.root().notes().list_memories().contains("theirs")),
+        (Frame(1), true)
+    );
+}
+
+#[test]
+fn a_store_that_was_removed_is_not_made_anew_by_a_write() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("store");
+    let store = options().open(&path).expect("created");
+    save(&store, "k").expect("saved");
+    std::fs::rename(&path, dir.path().join("gone")).expect("moved away");
+    std::fs::create_dir(&path).expect("an empty directory");
+    let refused = save(&store, "late").expect_err("there is no store");
+    assert!(matches!(refused, Error::NoSuchStore { .. }), "{refused}");
+    assert!(!path.join("log").exists() && !path.join("DURABLE").exists());
+}
+
+#[test]
+fn a_long_section_lets_other_workspaces_pass_and_ends_the_group_with_it() {
+    let disk = Arc::new(MemoryDisk::new());
+    let open = || options().lock_wait(Duration::ZERO).open_on(disk.clone()).expect("opens");
+    let (store, other) = (open(), open());
+    let workspace = |path: &str| store.workspace(path).expect("a path");
+    workspace("a")
+        .exclusive::<(), Error>(|tx| {
+            tx.notes().remember("k", "", "section")?;
+            thread::scope(|scope| {
+                let beside = scope.spawn(|| {
+                    for n in 0..5 {
+                        workspace("b").notes().remember("k", "", &n.to_string())?;
+                        workspace("c").exclusive(|tx| tx.notes().remember("k", "", "c").map(drop))?;
+                    }
+                    Ok::<_, Error>(())
+                });
+                beside.join().expect("no panic")
+            })?;
+            let refused = save(&other, "k").expect_err("the lock is held");
+            assert!(matches!(refused, Error::Locked { .. }), "{refused}");
+            Ok(())
+        })
+        .expect("committed");
+    save(&other, "k").expect("the lock is free");
+    assert_eq!((other.appended(), store.refresh().expect("refreshed")), (Frame(12), Frame(12)));
+}
+
+#[test]
+fn sections_of_many_threads_in_two_processes_are_atomic_against_each_other() {
+    let disk = Arc::new(MemoryDisk::new());
+    let open = || options().lock_wait(Duration::from_secs(60)).open_on(disk.clone()).expect("opens");
+    let stores = [open(), open()];
+    let count = |notes: &mnemolog::Notes| notes.recall("count").parse::<u64>().unwrap_or_default();
+    thread::scope(|scope| {
+        for store in &stores {
+            for thread in 0..3 {
+                scope.spawn(move || {
+                    for n in 0..40 {
+                        let add = |tx: &mnemolog::Tx| {
+                            tx.notes().remember("count", "", &(count(&tx.notes()) + 1).to_string()).map(drop)
+                        };
+                        store.workspace("core")?.exclusive::<_, Error>(add)?;
+                        store.workspace(&format!("own{thread}"))?.notes().remember(
+                            &n.to_string(),
+                            "",
+                            "b",
+                        )?;
+                    }
+                    Ok::<_, Error>(())
+                });
+            }
+        }
+    });
+    for store in &stores {
+        assert_eq!(store.refresh().expect("refreshed"), Frame(480));
+        assert_eq!(count(&store.workspace("core").expect("a path").notes()), 240);
+        assert_eq!(store.digest().expect("readable"), stores[0].digest().expect("readable"));
+    }
+}

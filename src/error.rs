@@ -199,7 +199,8 @@ pub enum Error {
 
     /// A vector has another width than its table.
     #[error(
-        "the table {table} holds vectors of {expected} floats, this one has {found}; use the table's embedder"
+        "the table {table} holds vectors of {expected} floats, this one has {found}; use its embedder, or a vector \
+         of that width"
     )]
     Dimension {
         /// The table's handle id.
@@ -222,7 +223,7 @@ pub enum Error {
     },
 
     /// Vectors that cannot be stored; nothing of the batch was.
-    #[error("nothing was stored: {0}; mend the embedder and try again")]
+    #[error("nothing was stored: {0}; mend what made it and try again")]
     Embedding(Arc<EmbeddingFault>),
 
     /// A critical section inside a critical section, or a write past it from its own thread.
@@ -286,12 +287,12 @@ pub enum EmbeddingFault {
         /// Vectors received.
         found: usize,
     },
-    /// A vector of another width than the embedder states.
-    #[error("vector {index} has {found} floats, the embedder states {expected}")]
+    /// A vector of another width than the embedder states, or without a float.
+    #[error("vector {index} has {found} floats, expected {expected}")]
     Width {
         /// Which vector, from 0.
         index: usize,
-        /// The stated width.
+        /// The stated width; 1 is the least.
         expected: usize,
         /// The received one.
         found: usize,

@@ -17,7 +17,11 @@ use serde_json::value::RawValue;
 use crate::codec::delta::{
     Body, Class, Config, HandleKind, Identity, Note, Op, Origin, Push, Record, Upsert,
 };
+use crate::error::Error;
 use crate::position::{Frame, Time};
+
+/// How far ahead of the clock a given time may be, in microseconds.
+const AHEAD_MAX_US: u64 = 24 * 60 * 60 * 1_000_000;
 
 /// One delta as a line. Parsed lines own their text; those of a dump borrow from the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,6 +146,19 @@ impl Line<'_> {
     /// operation, a handle id that names no place, a time that is none.
     pub fn parse(text: &str) -> Result<Line<'static>, reason::LineReason> {
         parse::line(text)
+    }
+
+    /// Refuses a time that is more than a day ahead of the clock: it would hold back all later ones.
+    ///
+    /// # Errors
+    /// [`reason::LineReason`] with [`Error::FutureTime`].
+    pub fn check_time(&self, now: Time) -> Result<(), reason::LineReason> {
+        match self.time {
+            Some(time) if time > now.saturating_add(AHEAD_MAX_US) => {
+                Err(Error::FutureTime { time, now }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the line as compact JSON, without a line break.

@@ -75,7 +75,8 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Error::InsideExclusive`] on a thread that is inside a critical section of this store already;
-    /// [`Error::LaneBusy`]; [`Error::ReadOnly`]; [`Error::Closed`] on what is left of a section that ended; what committing answers; whatever the closure returns.
+    /// [`Error::LaneBusy`]; [`Error::ReadOnly`]; [`Error::Closed`] on what is left of a section that ended; what
+    /// committing answers; whatever the closure returns.
     pub fn exclusive<T, E: From<Error>>(&self, section: impl FnOnce(&Tx) -> Result<T, E>) -> Result<T, E> {
         match &self.source.to {
             To::Live(inner) => super::exclusive::run(inner, self, self.source.origin.as_deref(), section),

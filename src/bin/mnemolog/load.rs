@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use mnemolog::interchange::{self, Line, LineError, LineReason, LoadError, LoadOptions, LoadReport};
+use mnemolog::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use crate::context::{Context, Writing};
@@ -65,7 +66,7 @@ struct Input {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     let inputs = args.files.iter().map(read).collect::<Result<Vec<_>>>()?;
     if !args.keep_going {
-        inputs.iter().try_for_each(check)?;
+        inputs.iter().try_for_each(|input| check(input, args.trust_times))?;
     }
     let writing = context.write()?;
     let mut loaded = Loaded::default();
@@ -109,12 +110,16 @@ fn read(path: &PathBuf) -> Result<Input> {
 }
 
 /// Reads every line as a line, so that what is not one stops everything before anything is opened.
-fn check(input: &Input) -> Result<()> {
+fn check(input: &Input, trust_times: bool) -> Result<()> {
     let bytes = input.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&input.bytes);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let reason = match std::str::from_utf8(line) {
             Ok(text) if text.trim_ascii().is_empty() => continue,
-            Ok(text) => Line::parse(text).err(),
+            Ok(text) => {
+                let timely =
+                    |line: Line<'_>| if trust_times { Ok(()) } else { line.check_time(SystemClock.now()) };
+                Line::parse(text).and_then(timely).err()
+            }
             Err(bad) => Some(LineReason::NotUtf8 { at: bad.valid_up_to() + 1 }),
         };
         if let Some(reason) = reason {

@@ -5,16 +5,12 @@ use std::mem;
 
 use super::{Draft, LoadError, LoadOptions, Loaded};
 use crate::codec::json::BadJson;
-use crate::error::Error;
 use crate::interchange::line::parse::frame_of;
 use crate::interchange::line::reason::{LineError, LineReason};
 use crate::interchange::line::{Args, Line};
 use crate::position::{Frame, Time};
 use crate::store::Inner;
 use crate::view::working::{approx_tokens, entry_tokens};
-
-/// How far ahead of the clock a given time may be, in microseconds.
-const AHEAD_MAX_US: u64 = 24 * 60 * 60 * 1_000_000;
 
 /// A line of the input, good or bad.
 struct Entry {
@@ -65,11 +61,9 @@ fn entry(number: u64, bytes: &[u8], now: Time, trust_times: bool) -> Entry {
             return Entry { number, frame: None, line: Err(reason) };
         }
     };
-    let line = Line::parse(text).and_then(|line| match line.time {
-        Some(time) if !trust_times && time > now.saturating_add(AHEAD_MAX_US) => {
-            Err(Error::FutureTime { time, now }.into())
-        }
-        _ => Ok(line),
+    let line = Line::parse(text).and_then(|line| {
+        let timely = if trust_times { Ok(()) } else { line.check_time(now) };
+        timely.map(|()| line)
     });
     let frame = match &line {
         Ok(line) => line.frame,

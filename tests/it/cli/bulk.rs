@@ -69,9 +69,12 @@ fn times_far_ahead_are_loaded_only_when_trusted() {
     let place = Place::new();
     let ahead = NOTE.replacen('{', r#"{"time":"2999-01-01T00:00:00Z","#, 1);
     let file = place.file("ahead.jsonl", ahead);
-    let run = place.run(&["load", &file]);
+    let good = place.file("good.jsonl", NOTE);
+    let run = place.run(&["load", &good, &file]);
     assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    check_sentence(&run.err);
     assert!(run.err.contains("ahead of the clock"), "{run:?}");
+    assert!(!place.store().exists(), "nothing was loaded, of the other file neither");
     place.done(&["load", "--trust-times", &file]);
     assert!(place.json(&["info"])[0]["time"].as_str().is_some_and(|time| time.starts_with("2999-01-01")));
 }

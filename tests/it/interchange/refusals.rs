@@ -284,15 +284,15 @@ fn snapshot(config: &str, items: &str) -> String {
 #[test]
 fn vectors_that_no_table_takes_are_refused() {
     let store = narrow();
-    let width = "the table docs holds vectors of 2 floats, this one has 3; use the table's embedder";
-    let zero = "nothing was stored: vector 0 is all zeros, which no search can find; mend the embedder and try again";
+    let width = "the table docs holds vectors of 2 floats, this one has 3; use its embedder, or a vector of that width";
+    let zero = "nothing was stored: vector 0 is all zeros, which no search can find; mend what made it and try again";
     let mismatch = "the table docs was made with x (y, 2 floats), not with stub-fnv (stub-fnv, 2 floats); use that embedder, or re-embed";
     let refusals: [(Vec<String>, &str); 14] = [
         (vec![row("a", "[1,2]"), row("b", "[1,2,3]")], width),
         (vec![text("a"), row("b", "[1,2,3]")], width),
         (
             vec![row("a", "[1,2,3]"), row("b", "[1,2,3]"), on_docs("delete", r#"{"id":"a"}"#), text("c")],
-            "the table docs holds vectors of 3 floats, this one has 2; use the table's embedder",
+            "the table docs holds vectors of 3 floats, this one has 2; use its embedder, or a vector of that width",
         ),
         (vec![configure(STUB), on_docs("clear", "{}"), row("b", "[1,2,3]")], width),
         (vec![row("a", "[1,2]"), configure(r#"{"name":"x","model":"y","dim":3}"#)], width),
@@ -300,11 +300,11 @@ fn vectors_that_no_table_takes_are_refused() {
         (vec![configure(OTHER), row("a", "[0,0]")], zero),
         (
             vec![row("a", "[1e39,1]")],
-            "nothing was stored: vector 0 is not finite; mend the embedder and try again",
+            "nothing was stored: vector 0 is not finite; mend what made it and try again",
         ),
         (
             vec![row("a", "[]")],
-            "nothing was stored: vector 0 has 0 floats, the embedder states 1; mend the embedder and try again",
+            "nothing was stored: vector 0 has 0 floats, expected 1; mend what made it and try again",
         ),
         (vec![configure(OTHER), text("a")], mismatch),
         (vec![snapshot(OTHER, r#"{"id":"a","text":"t"}"#)], mismatch),

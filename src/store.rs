@@ -312,10 +312,6 @@ impl Inner {
         }
     }
 
-    pub(crate) fn files(&self) -> &Files {
-        &self.files
-    }
-
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }

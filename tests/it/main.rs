@@ -14,6 +14,8 @@ mod interchange;
 mod names;
 mod payload;
 mod power;
+#[cfg(unix)]
+mod processes;
 mod store;
 mod shared;
 mod specimens;

@@ -31,7 +31,10 @@ struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Figures { kills, acknowledged, frames, segments, cut, rewritten, looks } = self;
-        write!(f, "{kills} kills, {acknowledged} writes acknowledged, {frames} frames in {segments} segments, ")?;
+        write!(
+            f,
+            "{kills} kills, {acknowledged} writes acknowledged, {frames} frames in {segments} segments, "
+        )?;
         write!(f, "{cut} unclean ends cut, {rewritten} rewritten, {looks} looks of readers; ")?;
         write!(f, "no loss, no torn read")
     }
@@ -71,7 +74,11 @@ fn one_store(path: &Path, kills: u64, rng: &mut Rng, done: &mut Figures) {
             let known = ledger.last;
             let now = Store::open_read_only(path).expect("opens beside those who write");
             assert!(now.recovery().damage.is_none(), "{:?}", now.recovery());
-            assert!(now.appended() >= known, "frame {known} was acknowledged; {} is the last", now.appended());
+            assert!(
+                now.appended() >= known,
+                "frame {known} was acknowledged; {} is the last",
+                now.appended()
+            );
             writers[slot] = start(&mut cast, slot);
         }
         random_moment(&cast, &mut ledger, rng);

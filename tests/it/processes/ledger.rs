@@ -36,7 +36,10 @@ impl Ledger {
             ["saw" | "at", frame, digest] => {
                 let frame = frame.parse().expect("a frame");
                 let before = self.seen.insert(frame, digest.to_owned());
-                assert!(before.is_none_or(|before| before == digest), "two states of frame {frame} were seen");
+                assert!(
+                    before.is_none_or(|before| before == digest),
+                    "two states of frame {frame} were seen"
+                );
                 false
             }
             ["looks", n] => {

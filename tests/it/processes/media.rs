@@ -81,6 +81,8 @@ pub(super) fn fill(path: &Path, writers: &str) {
         check_refused_command(&path, writers);
         if room {
             fs::remove_file(&ballast).expect("there is room again");
+            #[cfg(feature = "cli")]
+            kept.extend(taken_command(&path, writers));
         }
     }
     let last = store.appended();
@@ -104,20 +106,31 @@ fn check_kept(path: &Path, kept: &[(String, String)]) {
     }
 }
 
+#[cfg(feature = "cli")]
+fn run(path: &Path, args: &[&str], code: i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mnemolog"));
+    command.arg("--store").arg(path).args(args).stdin(Stdio::null());
+    let output = command.output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+}
+
 /// A command that finds no room says so, and one that reads is answered.
 #[cfg(feature = "cli")]
 fn check_refused_command(path: &Path, writers: Writers) {
-    let run = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mnemolog"));
-        command.arg("--store").arg(path).args(args).stdin(Stdio::null());
-        command.output().expect("the program runs")
-    };
-    assert_eq!(run(&["list"]).status.code(), Some(0));
+    run(path, &["list"], 0);
+    run(path, &["verify"], 0);
     if writers == Writers::Many {
-        let refused = run(&["remember", "large", "--summary", "s", "--body", &"x".repeat(100_000)]);
-        assert_eq!(refused.status.code(), Some(5), "{refused:?}");
-        assert_eq!(run(&["verify"]).status.code(), Some(0));
+        run(path, &["remember", "large", "--summary", "s", "--body", &"x".repeat(100_000)], 5);
     }
+}
+
+/// What a command saves once there is room, where commands may write at all.
+#[cfg(feature = "cli")]
+fn taken_command(path: &Path, writers: Writers) -> Option<(String, String)> {
+    (writers == Writers::Many).then(|| {
+        run(path, &["remember", "by a command", "--summary", "s", "--body", "saved"], 0);
+        ("by a command".to_owned(), "saved".to_owned())
+    })
 }
 
 /// A store that this process cannot write to, while another one appends through another mount.
@@ -159,9 +172,7 @@ pub(super) fn read_sealed(path: &Path) {
     }
     #[cfg(feature = "cli")]
     for (args, code) in [(&["recall", "first"][..], 0), (&["verify"], 0), (&["forget", "first"], 5)] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mnemolog"));
-        let output = command.arg("--store").arg(path).args(args).output().expect("the program runs");
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        run(path, args, code);
     }
     parts::say("refused writing");
 }

@@ -139,7 +139,8 @@ fn write_until_told(store: &Store, workspace: &str, life: &str, threads: u64, or
 fn write(store: &Store, workspace: &str, tag: &str, step: u64) -> Result<(String, String)> {
     let (at, text) = (store.workspace(workspace)?, text(tag));
     let key = format!("k{}", step % 40);
-    let done = |kind: &str, handle: &str, key: &str| Ok((format!("{kind} {workspace}/{handle}"), key.to_owned()));
+    let done =
+        |kind: &str, handle: &str, key: &str| Ok((format!("{kind} {workspace}/{handle}"), key.to_owned()));
     match step % 5 {
         0 => {
             at.notes().remember(&key, "a note", &text)?;

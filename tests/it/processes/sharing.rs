@@ -98,6 +98,26 @@ fn command(_: &std::path::Path, _: usize) {
 #[cfg(not(feature = "cli"))]
 fn check_commands(_: &Store, _: usize) {}
 
+/// A process that writes without a pause gives its lock away after a commit when others wait for it.
+#[test]
+fn a_writer_without_a_pause_lets_others_have_their_turn() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Options::new().writers(Writers::Many).open(dir.path()).expect("opens");
+    let mut cast = Cast::new(dir.path());
+    let busy = cast.start(&format!("writer w0 1 1 {LARGE}"));
+    cast.hear(busy, "ack", &mut |_| {});
+    let (before, own) = (store.refresh().expect("refreshes"), 40);
+    for n in 0..own {
+        store.root().notes().remember(&n.to_string(), "s", "b").expect("in bounded time");
+    }
+    let others = store.appended().0 - before.0 - own;
+    println!("{others} commits of another process beside {own} of this one");
+    assert!(others < 20 * own, "{others} commits of another process went before {own} of this one");
+    cast.tell(busy, "halt");
+    cast.hear(busy, "halted", &mut |_| {});
+    cast.dismiss(busy);
+}
+
 /// A reader that is stopped in the middle of whatever it does holds nothing that a writer waits for.
 #[cfg(unix)]
 #[test]
@@ -112,7 +132,11 @@ fn a_reader_that_stands_still_blocks_no_writer_and_catches_up_over_rotations() {
     signal("STOP", cast.pid(reader));
     let before = store.log_size().segments;
     for n in 0..100 {
-        store.root().notes().remember(&format!("n{n}"), "s", &"x".repeat(1000)).expect("nobody is in the way");
+        store
+            .root()
+            .notes()
+            .remember(&format!("n{n}"), "s", &"x".repeat(1000))
+            .expect("nobody is in the way");
     }
     assert!(store.log_size().segments > before + 3, "the log rotated meanwhile");
     signal("CONT", cast.pid(reader));

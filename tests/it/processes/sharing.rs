@@ -98,21 +98,23 @@ fn command(_: &std::path::Path, _: usize) {
 #[cfg(not(feature = "cli"))]
 fn check_commands(_: &Store, _: usize) {}
 
-/// A process that writes without a pause gives its lock away after a commit when others wait for it.
+/// Two processes that write without a pause: neither takes the lock again while the other waits for it.
 #[test]
-fn a_writer_without_a_pause_lets_others_have_their_turn() {
+fn writers_without_a_pause_let_each_other_have_their_turn() {
     let dir = tempfile::tempdir().expect("a directory");
     let store = Options::new().writers(Writers::Many).open(dir.path()).expect("opens");
     let mut cast = Cast::new(dir.path());
     let busy = cast.start(&format!("writer w0 1 1 {LARGE}"));
     cast.hear(busy, "ack", &mut |_| {});
-    let (before, own) = (store.refresh().expect("refreshes"), 40);
-    for n in 0..own {
-        store.root().notes().remember(&n.to_string(), "s", "b").expect("in bounded time");
+    let before = store.refresh().expect("refreshes").0;
+    let (mut own, mut others) = (0, 0);
+    while others < 100 && own < 2000 {
+        store.root().notes().remember("k", "s", "b").expect("in bounded time");
+        own += 1;
+        others = store.appended().0 - before - own;
     }
-    let others = store.appended().0 - before.0 - own;
     println!("{others} commits of another process beside {own} of this one");
-    assert!(others < 20 * own, "{others} commits of another process went before {own} of this one");
+    assert!((10..400).contains(&own), "{others} commits of another process beside {own} of this one");
     cast.tell(busy, "halt");
     cast.hear(busy, "halted", &mut |_| {});
     cast.dismiss(busy);

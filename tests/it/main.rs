@@ -3,11 +3,13 @@
 #[cfg(feature = "cli")]
 mod cli;
 mod conversations;
+mod corpora;
 mod diff;
 mod disk;
 mod embed;
 mod field;
 mod format;
+mod fuzzing;
 mod log;
 mod handles;
 mod interchange;

@@ -1,0 +1,128 @@
+//! The corpora of the fuzz targets, replayed: inputs that reach far, and every input that ever failed.
+//!
+//! `fuzz/corpus` is minimised and small; `fuzz/regressions` only grows. With `MNEMOLOG_WRITE_SEEDS=DIRECTORY` the
+//! seeds that fuzzing begins with are written there, made of the specimens and of the sample conversation.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::fuzzing::decode::{INTENT, SEGMENT, SNAPSHOT, compact};
+use crate::fuzzing::{TARGETS, Target};
+
+/// What the committed inputs may take up together.
+const BYTES_MAX: u64 = 1 << 20;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+}
+
+/// Every file in a folder, sorted; none if there is no such folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Runs a target on all its inputs; a failure names the input. Answers how many there were.
+fn replay((name, run): Target) -> usize {
+    let inputs: Vec<_> =
+        ["corpus", "regressions"].iter().flat_map(|folder| files(&root().join(folder).join(name))).collect();
+    for path in &inputs {
+        let data = fs::read(path).expect("a readable input");
+        let unwound = std::panic::catch_unwind(|| run(&data));
+        assert!(unwound.is_ok(), "{name} fails on {}", path.display());
+    }
+    inputs.len()
+}
+
+#[test]
+fn every_committed_input_of_every_target_keeps_the_laws() {
+    if !root().is_dir() {
+        return crate::support::skip("the corpora are not part of a package");
+    }
+    for target in TARGETS {
+        assert!(replay(target) > 20, "{} has a corpus", target.0);
+    }
+}
+
+#[test]
+fn the_corpora_are_small() {
+    let of = |folder: &str| TARGETS.map(|(name, _)| files(&root().join(folder).join(name)));
+    let paths = of("corpus").into_iter().chain(of("regressions")).flatten();
+    let bytes: u64 = paths.map(|path| path.metadata().expect("a readable input").len()).sum();
+    assert!(bytes < BYTES_MAX, "{bytes} bytes of inputs: minimise them (fuzz/README.md)");
+}
+
+#[test]
+fn every_target_holds_on_no_input_and_on_short_ones() {
+    for (_, run) in TARGETS {
+        run(&[]);
+        for byte in 0..=255 {
+            run(&[byte]);
+            run(&[byte; 40]);
+        }
+    }
+}
+
+/// Seeds of `decode`: every specimen as the thing that it is.
+fn seeds_of_decode() -> Vec<Vec<u8>> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden/v1");
+    let mut seeds = Vec::new();
+    for specimen in files(&golden) {
+        for path in files(&specimen.join("log")) {
+            seeds.push([&[SEGMENT][..], &compact(&fs::read(path).expect("a specimen"))].concat());
+        }
+        for (name, tag) in [("INTENT", INTENT), ("DURABLE", 3)] {
+            seeds.extend(fs::read(specimen.join(name)).map(|bytes| [&[tag][..], &bytes].concat()));
+        }
+    }
+    let store = mnemolog::Options::new().open_read_only(golden.join("whole")).expect("a good specimen");
+    for (handle, _) in store.handles() {
+        let (path, name) = handle.id.rsplit_once('/').unwrap_or(("", &handle.id));
+        let at = if path.is_empty() { store.root() } else { store.workspace(path).expect("a path") };
+        let bytes = match handle.kind {
+            mnemolog::codec::delta::HandleKind::Notes => at.notes().snapshot_bytes(),
+            mnemolog::codec::delta::HandleKind::Vector => at.vectors(name).and_then(|h| h.snapshot_bytes()),
+            mnemolog::codec::delta::HandleKind::Episodic => {
+                at.episodic(name).and_then(|h| h.snapshot_bytes())
+            }
+            mnemolog::codec::delta::HandleKind::Working => at.working(name).and_then(|h| h.snapshot_bytes()),
+        };
+        let bytes = bytes.expect("a snapshot");
+        seeds.push([&[SNAPSHOT][..], &bytes].concat());
+        // Behind its header, a snapshot is a payload.
+        seeds.push([&[5][..], &bytes[mnemolog::codec::snapshot::SNAPSHOT_HEADER_BYTES..]].concat());
+    }
+    seeds.extend(lines().iter().map(|line| [&[4][..], line.as_bytes()].concat()));
+    seeds
+}
+
+/// Lines of the sample and of the specimens' dumps, which hold every operation.
+fn lines() -> Vec<String> {
+    let mut out = Vec::new();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden/v1");
+    for name in ["whole", "base", "erased", "erased-in-part", "lost"] {
+        let store = mnemolog::Options::new().open_read_only(golden.join(name));
+        let Ok(store) = store else { continue };
+        let mut text = Vec::new();
+        let _ = mnemolog::interchange::dump(&store, &mut text, mnemolog::interchange::DumpOptions::default());
+        out.extend(String::from_utf8(text).expect("lines").lines().map(str::to_owned));
+    }
+    out.extend(include_str!("../data/conversation.jsonl").lines().take(20).map(str::to_owned));
+    out
+}
+
+#[test]
+fn seeds_are_written_where_they_are_asked_for() {
+    let Some(root) = std::env::var_os("MNEMOLOG_WRITE_SEEDS").map(PathBuf::from) else { return };
+    let lines = lines();
+    let blocks: Vec<Vec<u8>> = lines.chunks(6).map(|lines| lines.join("\n").into_bytes()).collect();
+    for (target, seeds) in [("decode", seeds_of_decode()), ("interchange", blocks)] {
+        let folder = root.join(target);
+        fs::create_dir_all(&folder).expect("a folder for seeds");
+        for (number, seed) in seeds.iter().enumerate() {
+            fs::write(folder.join(format!("seed-{number:03}")), seed).expect("a seed");
+        }
+    }
+}

@@ -200,7 +200,7 @@ fn goes_on(disk: &MemoryDisk, store: Store, input: &mut Input<'_>) {
         return;
     }
     let store =
-        reopened(disk).unwrap_or_else(|e| panic!("it opened, was written to, and does not open: {e}"));
+        look::open(disk).unwrap_or_else(|e| panic!("it opened, was written to, and does not open: {e}"));
     assert_eq!(store.appended(), after, "what was acknowledged is there");
     assert!(store.recovery().cut.is_none(), "one opening mends it");
     assert_eq!(digests(&store)[..before.1.len()], before.1, "every earlier frame is as it was");

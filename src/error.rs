@@ -379,7 +379,7 @@ impl fmt::Display for Damage {
         write!(
             f,
             "{}: damaged in log/{segment} at byte {offset}: frame {frame} cannot be read ({reason}), and \
-             {evidence}; open it read-only to save what is left, and restore a copy",
+             {evidence}; open it read-only to see what is left, and run `repair` or restore a copy",
             path.display()
         )
     }

@@ -8,7 +8,9 @@
 //! - Never are two syncs of the log under way in this process; the first that fails stops the writer for good.
 //! - DURABLE is raised after a sync and before that sync's frames are acknowledged, and never lowered.
 
+mod build;
 mod catchup;
+mod change;
 mod commit;
 mod cursor;
 mod group;
@@ -16,6 +18,7 @@ mod index;
 mod intent;
 mod reader;
 mod recover;
+mod repair;
 mod settle;
 mod verify;
 
@@ -28,6 +31,7 @@ pub use group::{CatchUp, Stay, Turn};
 pub use index::Index;
 pub use reader::Reader;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};
+pub use repair::{Repaired, Rewritten, repair};
 pub use verify::{Finding, Severity, Verification, verify};
 
 use crate::position::{Frame, Position};

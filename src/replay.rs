@@ -101,7 +101,8 @@ pub fn each_frame(
 }
 
 /// The last frame whose time is not after `time`; frame 0 before the first. `from` is a place before it, as
-/// the log's index answers.
+/// the log's index answers. Where frames behind it are lost, nobody knows which of them that was: the answer is
+/// then the last lost one.
 ///
 /// # Errors
 /// As [`Cursor::each`].
@@ -112,7 +113,7 @@ pub fn frame_at(files: &Files, from: Option<Position>, time: Time) -> Result<Fra
         if header.time > time {
             return Ok(false);
         }
-        if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
+        if matches!(header.kind, FrameKind::Commit | FrameKind::Base | FrameKind::Lost) {
             last = header.number;
         }
         Ok(true)

@@ -194,7 +194,8 @@ impl Store {
         Ok(self.appended())
     }
 
-    /// The store as of a frame: all reads, no writes.
+    /// The store as of a frame: all reads, no writes. Behind frames that a repair gave up, what those changed is
+    /// simply absent; they themselves are [`Error::Lost`].
     ///
     /// # Errors
     /// [`Error::NoSuchFrame`] beyond the last; [`Error::Compacted`]; [`Error::Lost`]; [`Error::Corrupt`];
@@ -203,7 +204,8 @@ impl Store {
         Past::at(&self.inner, frame)
     }
 
-    /// The store as of a time: as of the last frame that is not later. Before the first, frame 0.
+    /// The store as of a time: as of the last frame that is not later. Before the first, frame 0. Where lost
+    /// frames stand between that frame and the time, one of them may have been the last: [`Error::Lost`].
     ///
     /// # Errors
     /// As [`Store::at`].
@@ -211,7 +213,7 @@ impl Store {
         Past::at_time(&self.inner, time)
     }
 
-    /// The last frame that is not later than a time; frame 0 before the first.
+    /// The last frame that is not later than a time, also one that is lost; frame 0 before the first.
     ///
     /// # Errors
     /// [`Error::Corrupt`]; [`Error::Io`].

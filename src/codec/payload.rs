@@ -160,6 +160,26 @@ pub fn envelope_bytes(bytes: &[u8], offset: u64) -> Result<usize, Malformed> {
     Ok(padded(length))
 }
 
+/// Begins the checksum of every envelope of a payload anew, with the seed of another file. Nothing else changes.
+///
+/// # Errors
+/// The envelopes do not fill the payload; those before were changed.
+pub fn reseed(payload: &mut [u8], seed: &Seed) -> Result<(), Malformed> {
+    let mut from = 0;
+    while from < payload.len() {
+        let rest = payload.get_mut(from..).unwrap_or_default();
+        let padded = envelope_bytes(rest, from as u64)?;
+        let length = Reader::new(rest, from as u64).u32("envelope length")? as usize;
+        let Some(whole) = rest.get_mut(..length) else {
+            return Err(Malformed::new("envelope", from as u64, length, rest.len()));
+        };
+        let crc = seed.crc_without(whole, at::CRC);
+        put(whole, at::CRC, &crc.to_le_bytes());
+        from += padded;
+    }
+    Ok(())
+}
+
 /// Decodes the envelope at the beginning of `bytes`, and answers the bytes behind its padding.
 ///
 /// # Errors

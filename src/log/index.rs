@@ -39,14 +39,22 @@ impl Index {
         // A part has an entry for its first commit, which the whole needs only if it has none yet.
         let whole = self.entries.is_empty();
         self.entries.extend(later.entries.into_iter().filter(|e| whole || e.frame.0.is_multiple_of(STRIDE)));
-        self.lost.extend(later.lost);
+        later.lost.into_iter().for_each(|range| self.note_lost(range));
         self.last = self.last.max(later.last);
     }
 
     /// Adds a range of frames that are gone.
     pub fn lose(&mut self, range: LostRange) {
-        self.lost.push(range);
+        self.note_lost(range);
         self.last = range.last;
+    }
+
+    /// A range that goes on in the next file is one range.
+    fn note_lost(&mut self, range: LostRange) {
+        match self.lost.last_mut() {
+            Some(before) if before.last.next() == Some(range.first) => before.last = range.last,
+            _ => self.lost.push(range),
+        }
     }
 
     /// Says that the log begins with a base: the state at `frame`.

@@ -1,4 +1,4 @@
-//! Finishing a change of several files that was stated in INTENT.
+//! Carrying out a change of several files that was stated in INTENT.
 //!
 //! Whoever takes the lock and finds INTENT finishes it before anything else, so that the change has either
 //! happened wholly or not begun. Nothing is built here: all new files lie under their temporary names.
@@ -49,6 +49,15 @@ fn damage(disk: &dyn Disk, name: &str, reason: Malformed) -> Error {
 /// As [`read`]; what the disk answers. INTENT stays then, and the next opening goes on with it.
 pub(super) fn finish(disk: &dyn Disk) -> Result<bool> {
     let Some(intent) = read(disk)? else { return Ok(false) };
+    apply(disk, &intent)?;
+    Ok(true)
+}
+
+/// What follows once an INTENT stands: the same for whoever stated it and for whoever finds it.
+///
+/// # Errors
+/// As [`finish`].
+pub(super) fn apply(disk: &dyn Disk, intent: &Intent) -> Result<()> {
     let io = |doing, path: String| move |e| Error::io(doing, path, e);
     let sync =
         |dir: &str| disk.sync_dir(dir).map_err(io("syncing", disk.root().join(dir).display().to_string()));
@@ -74,8 +83,7 @@ pub(super) fn finish(disk: &dyn Disk) -> Result<bool> {
         }
     }
     remove(disk, INTENT)?;
-    sync("")?;
-    Ok(true)
+    sync("")
 }
 
 /// Removes a file that may be gone already.

@@ -175,7 +175,7 @@ pub(super) fn open_locked(
     settle::settle(disk, checked, lock, finished_intent)
 }
 
-fn refuse_network(disk: &dyn Disk, allow: bool) -> Result<()> {
+pub(super) fn refuse_network(disk: &dyn Disk, allow: bool) -> Result<()> {
     let kind = disk.network().map_err(|e| Error::io("examining", disk.root(), e))?;
     match kind {
         Some(kind) if !allow => Err(Error::NetworkFilesystem { path: disk.root().to_path_buf(), kind }),

@@ -168,22 +168,7 @@ pub(super) fn settle(
 /// Keeps the tail, then zeroes it.
 fn cut(disk: &dyn Disk, segment: &Segment, offset: u64, tail: &[u8], reason: Malformed) -> Result<Cut> {
     let name = format!("{}.{offset}.{:08x}", segment.id(), random_writer()?);
-    let path = format!("{QUARANTINE}/{name}");
-    let display = disk.root().join(&path);
-    let io = |doing| move |e| Error::io(doing, &display, e);
-    disk.create_dir(QUARANTINE).map_err(io.clone()("creating the directory of"))?;
-    disk.sync_dir("").map_err(io.clone()("syncing the directory of"))?;
-    let file = disk.open(&path, Access::Create).map_err(io.clone()("creating"))?;
-    let kept = file
-        .allocate(tail.len() as u64)
-        .and_then(|()| file.write_at(0, tail))
-        .and_then(|()| file.sync_data())
-        .and_then(|()| disk.sync_dir(QUARANTINE));
-    if let Err(e) = kept {
-        // A copy that is not whole would only take space from the next try.
-        let _ = disk.remove(&path);
-        return Err(io("keeping a copy of an unclean end in")(e));
-    }
+    keep(disk, &name, tail)?;
     let mut at = offset;
     let end = segment.reserved();
     while at < end {
@@ -195,6 +180,30 @@ fn cut(disk: &dyn Disk, segment: &Segment, offset: u64, tail: &[u8], reason: Mal
     let (segment, len_bytes) = (segment.id().to_string(), tail.len() as u64);
     tracing::warn!(segment, offset, len_bytes, %reason, quarantine = name, "cut an unclean end");
     Ok(Cut { segment, offset, len_bytes, quarantine: Some(name), reason })
+}
+
+/// Puts bytes into `quarantine/` under a name; both are durable then.
+///
+/// # Errors
+/// [`Error::DiskFull`]; [`Error::Io`]. No copy is left then, as far as the disk lets us.
+pub(super) fn keep(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = format!("{QUARANTINE}/{name}");
+    let display = disk.root().join(&path);
+    let io = |doing| move |e| Error::io(doing, &display, e);
+    disk.create_dir(QUARANTINE).map_err(io.clone()("creating the directory of"))?;
+    disk.sync_dir("").map_err(io.clone()("syncing the directory of"))?;
+    let file = disk.open(&path, Access::Create).map_err(io.clone()("creating"))?;
+    let kept = file
+        .allocate(bytes.len() as u64)
+        .and_then(|()| file.write_at(0, bytes))
+        .and_then(|()| file.sync_data())
+        .and_then(|()| disk.sync_dir(QUARANTINE));
+    if let Err(e) = kept {
+        // A copy that is not whole would only take space from the next try.
+        let _ = disk.remove(&path);
+        return Err(io("keeping a copy in")(e));
+    }
+    Ok(())
 }
 
 /// Opens DURABLE for writing, or makes it; its name is durable then.
@@ -262,12 +271,12 @@ pub(super) fn random() -> Result<u64> {
 }
 
 /// A random number for this opening: it makes an identical frame written again another frame.
-fn random_writer() -> Result<u32> {
+pub(super) fn random_writer() -> Result<u32> {
     random_bytes().map(|bytes| u32::from_le_bytes(bytes).max(1))
 }
 
 /// Random bytes of the operating system.
-fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|e| Error::io("reading", "the system's random numbers", e.into()))?;
     Ok(bytes)

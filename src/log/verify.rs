@@ -7,6 +7,8 @@
 
 mod file;
 
+pub(super) use file::{faults, promise_max};
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -110,7 +112,8 @@ pub fn verify(disk: &dyn Disk) -> Result<Verification> {
     if report.is_whole() { Ok(report) } else { look(disk) }
 }
 
-fn look(disk: &dyn Disk) -> Result<Verification> {
+/// One look at everything.
+pub(super) fn look(disk: &dyn Disk) -> Result<Verification> {
     let mut beside = Vec::new();
     let intent = read_intent(disk, &mut beside)?;
     // The promise is read before the frames: what it covers is in the log already.
@@ -135,7 +138,7 @@ fn beside(severity: Severity, file: impl Into<String>, reason: Malformed) -> Fin
     Finding { severity, file: file.into(), offset: 0, frame: Frame::ZERO, reason }
 }
 
-fn read_whole(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
+pub(super) fn read_whole(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
     let display = || disk.root().join(path);
     let file = disk.open(path, Access::Read).map_err(|e| Error::io("opening", display(), e))?;
     let len = file.len().map_err(|e| Error::io("reading the size of", display(), e))?;

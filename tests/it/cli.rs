@@ -4,6 +4,7 @@ mod bulk;
 mod field;
 mod processes;
 mod refusals;
+mod repair;
 mod time;
 mod verbs;
 

@@ -28,4 +28,5 @@ mod views;
 mod crash;
 mod model;
 mod damage;
+mod repair;
 mod replay;

@@ -33,6 +33,11 @@ fn all() -> Vec<Specimen> {
     good::all().into_iter().chain(broken::all()).collect()
 }
 
+/// Every specimen's name and files, good and broken.
+pub(crate) fn stores_of_all() -> Vec<(&'static str, std::collections::BTreeMap<String, Vec<u8>>)> {
+    all().into_iter().map(|specimen| (specimen.name, specimen.store.0)).collect()
+}
+
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden/v1")
 }
@@ -155,7 +160,7 @@ fn the_independent_reader_agrees_on_every_specimen_and_twin() {
 }
 
 /// Holds the independent reader to ours on each store: lines, verdict, place, exit code, what is said.
-fn agree(stores: &[PathBuf]) {
+pub(crate) fn agree(stores: &[PathBuf]) {
     let Some(answers) = python(stores) else { return };
     assert_eq!(answers.len(), stores.len());
     for (store, (found, code, said)) in stores.iter().zip(answers) {

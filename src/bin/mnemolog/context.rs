@@ -223,6 +223,11 @@ impl Context {
         &self.path
     }
 
+    /// How long to wait for another process that holds the store.
+    pub(crate) fn lock_wait(&self) -> Duration {
+        self.lock_wait
+    }
+
     fn enter(&self, root: Workspace) -> Result<Workspace, Error> {
         match self.workspace.as_str() {
             "" => Ok(root),

@@ -14,6 +14,7 @@ mod load;
 mod notes;
 mod output;
 mod render;
+mod repair;
 mod replay;
 mod shell;
 mod tour;
@@ -98,6 +99,9 @@ enum Verb {
     /// Check every byte of the store
     Verify,
 
+    /// Make a damaged store whole again, and say what it has lost
+    Repair,
+
     /// A guided run on a sample in a temporary store
     Tour,
 
@@ -140,6 +144,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),
         Verb::Verify => verify::run(&context),
+        Verb::Repair => repair::run(&context),
         Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));

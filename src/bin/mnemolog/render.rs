@@ -14,6 +14,7 @@ use crate::answer::{EpisodeAnswer, HandleAnswer, HitAnswer, RowAnswer};
 use crate::diff::{Difference, Side};
 use crate::info::Info;
 use crate::load::{Loaded, Refused};
+use crate::repair::Answer as Repair;
 use crate::replay::{Replay, StepAnswer};
 use crate::verify::Report;
 
@@ -243,6 +244,32 @@ pub(crate) fn verified(report: &Report) -> String {
     }
     text.push_str(if report.whole { "\nwhole" } else { "\nDAMAGED" });
     text
+}
+
+/// What a repair did.
+pub(crate) fn repaired(repair: &Repair) -> String {
+    if !repair.repaired {
+        return "nothing is damaged, nothing was changed".to_owned();
+    }
+    let mut text: String = repair.findings.iter().map(|found| line(&found.text) + "\n").collect();
+    for file in &repair.files {
+        text.push_str(&match &file.copy {
+            Some(copy) => format!("rebuilt  {}, which is kept as {}\n", file.file, copy),
+            None => format!("rebuilt  {}, which was missing\n", file.file),
+        });
+        if file.cut_bytes > 0 {
+            let bytes = count(file.cut_bytes, "byte");
+            text.push_str(&format!("cut      {bytes} from its end that were never acknowledged\n"));
+        }
+    }
+    for range in &repair.lost {
+        let frames = count(range.last - range.first + 1, "frame");
+        text.push_str(&format!("lost     {frames}: {} to {}\n", range.first, range.last));
+    }
+    if repair.lost.is_empty() {
+        text.push_str("lost     no frame\n");
+    }
+    text + "repaired"
 }
 
 /// Two ways to the same state came to two states.

@@ -5,7 +5,7 @@
 
 use super::{Finding, Severity, Verification, beside};
 use crate::codec::frame::{
-    self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, LostRange, Seal, Seed,
+    self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seal, Seed,
 };
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::codec::segment::{
@@ -285,22 +285,23 @@ impl Walker {
     /// Looks into a frame that follows, and steps behind it.
     fn frame(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
         let (header, offset) = (&frame.header, at.offset);
-        let promise_max =
-            if header.kind == FrameKind::Commit { header.number.previous() } else { header.number };
-        if header.durable > promise_max {
-            let reason =
-                Malformed::new("durable frame", offset, format!("at most {promise_max}"), header.durable);
+        let mut reasons = Vec::new();
+        let max = promise_max(header);
+        if header.durable > max {
+            reasons.push(Malformed::new("durable frame", offset, format!("at most {max}"), header.durable));
+        }
+        faults(frame, offset, &at.seed, &mut |reason| reasons.push(reason));
+        for reason in reasons {
             self.damage(at, offset, header.number, reason);
         }
         match header.kind {
-            FrameKind::Commit | FrameKind::Base => self.envelopes(at, frame),
+            FrameKind::Commit | FrameKind::Base | FrameKind::Close => {}
             FrameKind::Seal => self.seal(at, frame),
             FrameKind::Lost => {
                 let reason =
                     Malformed::new("lost range", offset, "no frame lost", "a range that repair gave up");
                 self.find(Severity::Note, &at.path, offset, header.number, reason);
             }
-            FrameKind::Close => {}
         }
         if header.kind == FrameKind::Commit {
             self.report.frames += 1;
@@ -311,30 +312,6 @@ impl Walker {
         }
         at.frames += 1;
         at.offset += header.frame_bytes() as u64;
-    }
-
-    /// Each envelope alone: its own checksum, its place in the history of its key, its JSON.
-    fn envelopes(&mut self, at: &mut At<'_>, frame: &CheckedFrame<'_>) {
-        let (mut rest, mut offset) = (frame.payload, at.offset + FRAME_HEADER_BYTES as u64);
-        let number = frame.header.number;
-        while !rest.is_empty() {
-            let reason = match payload::decode(rest, offset, Trust::Alone(&at.seed)) {
-                Ok((Decoded::Delta(envelope), _)) if envelope.previous.frame > number => {
-                    let found = envelope.previous.frame;
-                    Some(Malformed::new("previous frame", offset, format!("at most {number}"), found))
-                }
-                Ok((Decoded::Delta(envelope), _)) => envelope.op.check_json(offset).err(),
-                Ok((Decoded::Origin(_), _)) => None,
-                Err(reason) => Some(reason),
-            };
-            if let Some(reason) = reason {
-                self.damage(at, at.offset, number, reason);
-            }
-            // The frame's payload was found sound, so there is a next envelope where this one ends.
-            let Ok(len) = payload::envelope_bytes(rest, offset) else { return };
-            rest = rest.get(len..).unwrap_or_default();
-            offset += len as u64;
-        }
     }
 
     /// The seal of a file in which nothing else is wrong says how many frames there are, and which bytes.
@@ -399,6 +376,43 @@ impl Walker {
             self.find(Severity::Damage, &file, offset, self.wanted(), reason);
         }
         self.report
+    }
+}
+
+/// The highest frame that a frame may promise: what stands before it.
+pub(in crate::log) fn promise_max(header: &FrameHeader) -> Frame {
+    if header.kind == FrameKind::Commit { header.number.previous() } else { header.number }
+}
+
+/// What is wrong with the content of a frame that is whole and in its place: of each envelope, its own checksum, its
+/// place in the history of its key, its JSON.
+pub(in crate::log) fn faults(
+    frame: &CheckedFrame<'_>,
+    offset: u64,
+    seed: &Seed,
+    tell: &mut dyn FnMut(Malformed),
+) {
+    let FrameHeader { kind, number, .. } = frame.header;
+    if !matches!(kind, FrameKind::Commit | FrameKind::Base) {
+        return;
+    }
+    let (mut rest, mut offset) = (frame.payload, offset + FRAME_HEADER_BYTES as u64);
+    while !rest.is_empty() {
+        match payload::decode(rest, offset, Trust::Alone(seed)) {
+            Ok((Decoded::Delta(envelope), _)) if envelope.previous.frame > number => {
+                let found = envelope.previous.frame;
+                tell(Malformed::new("previous frame", offset, format!("at most {number}"), found));
+            }
+            Ok((Decoded::Delta(envelope), _)) => {
+                envelope.op.check_json(offset).err().into_iter().for_each(&mut *tell)
+            }
+            Ok((Decoded::Origin(_), _)) => {}
+            Err(reason) => tell(reason),
+        }
+        // The frame's payload was found sound, so there is a next envelope where this one ends.
+        let Ok(len) = payload::envelope_bytes(rest, offset) else { return };
+        rest = rest.get(len..).unwrap_or_default();
+        offset += len as u64;
     }
 }
 

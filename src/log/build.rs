@@ -1,0 +1,154 @@
+//! A file of the log, built whole in memory from frames of others and from new ones.
+//!
+//! It owns what makes frames one file: salt, own offsets, the chain of checksums, the count and digest of the
+//! seal. What a frame says (number, time, promise, writer, content) it takes over. It does not know where the
+//! bytes go.
+
+use super::settle::{random, random_writer};
+use super::verify::promise_max;
+use crate::codec::frame::{
+    self, CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seal, Seed,
+};
+use crate::codec::payload;
+use crate::codec::segment::{FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader};
+use crate::codec::wire::{Malformed, put};
+use crate::error::{Error, Result};
+use crate::position::{Frame, Time};
+use crate::segment::Chain;
+
+/// A file under construction.
+#[derive(Debug)]
+pub(super) struct Build {
+    bytes: Vec<u8>,
+    salt: u64,
+    seed: Seed,
+    chain: Chain,
+    frames: u64,
+    writer: u32,
+}
+
+/// The area before the first frame: both copies of the header, and zeros.
+pub(super) fn header_area(header: &SegmentHeader) -> Vec<u8> {
+    let mut area = vec![0; FRAMES_START as usize];
+    let encoded = header.encode();
+    SEGMENT_HEADER_OFFSETS.into_iter().for_each(|at| put(&mut area, at as usize, &encoded));
+    area
+}
+
+impl Build {
+    /// Begins a file with this header, whose salt is replaced by a new one. `chain` is where the file before it
+    /// ended.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(super) fn begin(header: SegmentHeader, number: Frame, time: Time) -> Result<Build> {
+        let header = SegmentHeader { salt: random()?, ..header };
+        let (bytes, seed) = (header_area(&header), Seed::new(header.salt));
+        let (chain, writer) = (Chain::start(number, time), random_writer()?);
+        Ok(Build { bytes, salt: header.salt, seed, chain, frames: 0, writer })
+    }
+
+    /// The last number and time so far.
+    pub(super) fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The file's salt.
+    pub(super) fn salt(&self) -> u64 {
+        self.salt
+    }
+
+    /// The file so far.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes over a frame of another file: all that it says stays, except that a time which would go back is raised
+    /// and a promise that covers the frame itself is lowered.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]: the file would pass 4 GiB.
+    pub(super) fn copy(&mut self, frame: &CheckedFrame<'_>) -> Result<()> {
+        self.put(frame.header.clone(), frame.payload)
+    }
+
+    /// Says that frames are gone. They came after the frame before them, so their time is a microsecond later, but
+    /// not after `until`, that of the next frame that is there.
+    ///
+    /// # Errors
+    /// As [`Build::copy`].
+    pub(super) fn lose(&mut self, range: LostRange, until: Option<Time>) -> Result<()> {
+        let later = self.chain.time.saturating_add(1);
+        let time = until.map_or(later, |until| until.min(later));
+        let header = FrameHeader { time, ..self.own(FrameKind::Lost, range.last) };
+        self.put(header, &range.encode())
+    }
+
+    /// Ends a clean shutdown.
+    ///
+    /// # Errors
+    /// As [`Build::copy`].
+    pub(super) fn close(&mut self) -> Result<()> {
+        self.put(self.own(FrameKind::Close, self.chain.number), &[])
+    }
+
+    /// Seals the file. `old` is the header of the seal that this one stands for.
+    ///
+    /// # Errors
+    /// As [`Build::copy`].
+    pub(super) fn seal(&mut self, nonce: u64, old: Option<&FrameHeader>) -> Result<()> {
+        let frames = self.bytes.get(FRAMES_START as usize..).unwrap_or_default();
+        let seal = Seal { frames: self.frames, digest: xxhash_rust::xxh3::xxh3_128(frames), nonce };
+        let own = self.own(FrameKind::Seal, self.chain.number);
+        self.put(old.cloned().unwrap_or(own), &seal.encode())
+    }
+
+    /// The header of a frame that is new. What stands before it is durable before anyone reads this file.
+    fn own(&self, kind: FrameKind, number: Frame) -> FrameHeader {
+        FrameHeader {
+            payload_length: 0,
+            crc: 0,
+            number,
+            own_offset: 0,
+            previous_crc: 0,
+            durable: self.chain.number,
+            time: self.chain.time,
+            kind,
+            delta_count: 0,
+            writer: self.writer,
+        }
+    }
+
+    fn put(&mut self, mut header: FrameHeader, payload: &[u8]) -> Result<()> {
+        header.own_offset = self.offset(self.bytes.len())?;
+        header.previous_crc = self.chain.previous_crc;
+        header.time = header.time.max(self.chain.time);
+        header.durable = header.durable.min(promise_max(&header));
+        let mut buffer = vec![0; FRAME_HEADER_BYTES];
+        buffer.extend_from_slice(payload);
+        if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {
+            let envelopes = buffer.get_mut(FRAME_HEADER_BYTES..).unwrap_or_default();
+            payload::reseed(envelopes, &self.seed).map_err(|reason| self.unsound(&header, reason))?;
+        }
+        let crc = frame::finish(&mut buffer, &mut header, &self.seed);
+        self.offset(self.bytes.len() + buffer.len())?;
+        self.bytes.extend_from_slice(&buffer);
+        self.chain = Chain { previous_crc: crc, number: header.number, time: header.time };
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn offset(&self, offset: usize) -> Result<u32> {
+        u32::try_from(offset).map_err(|_| Error::TooLarge {
+            what: "a file of the log in bytes",
+            limit: u64::from(u32::MAX),
+            found: offset as u64,
+        })
+    }
+
+    /// Not reached for a frame that was checked: its envelopes fill its payload.
+    fn unsound(&self, header: &FrameHeader, reason: Malformed) -> Error {
+        let (path, segment) = (std::path::PathBuf::new(), "(not written yet)".to_owned());
+        Error::Corrupt { path, segment, frame: header.number, reason: Box::new(reason) }
+    }
+}

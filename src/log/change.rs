@@ -1,0 +1,131 @@
+//! A change of several files: built first, stated second, carried out third.
+//!
+//! New files are built under temporary names that carry the change's random id, and synced; INTENT, renamed into
+//! place, is the commit. Until then a change that is dropped leaves no trace; from then on nothing is undone, and
+//! whoever takes the lock next goes on where this one stopped. It does not know what the files hold. The lock is
+//! held throughout, and an INTENT that was found has been finished.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use super::intent::{self, INTENT};
+use super::settle::{self, QUARANTINE, random};
+use crate::codec::intent::{Drop as Dropped, Intent, Move};
+use crate::codec::segment::StoreId;
+use crate::disk::{Access, Disk};
+use crate::error::{Damage, Error, Evidence, Result};
+use crate::position::Frame;
+use crate::segment::LOG_DIR;
+
+/// The name that INTENT has until it is whole.
+const BUILDING: &str = "INTENT.tmp";
+
+/// A change under construction.
+#[derive(Debug)]
+pub(super) struct Change<'d> {
+    disk: &'d dyn Disk,
+    intent: Intent,
+    /// Paths of what was made for it: removed unless it is stated.
+    made: Vec<String>,
+}
+
+impl<'d> Change<'d> {
+    /// Begins a change; nothing is written yet.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub(super) fn begin(disk: &'d dyn Disk, store: StoreId) -> Result<Change<'d>> {
+        let intent = Intent { store, id: random()?, moves: Vec::new(), drops: Vec::new() };
+        Ok(Change { disk, intent, made: Vec::new() })
+    }
+
+    /// Whether nothing would change.
+    pub(super) fn is_empty(&self) -> bool {
+        self.intent.moves.is_empty() && self.intent.drops.is_empty()
+    }
+
+    /// Keeps bytes in `quarantine/`, durably, and answers the copy's name there.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<String> {
+        let name = format!("{name}.{:016x}", self.intent.id);
+        settle::keep(self.disk, &name, bytes)?;
+        self.made.push(format!("{QUARANTINE}/{name}"));
+        Ok(name)
+    }
+
+    /// Builds a new file of the log, durably, that takes the place of `target`. It holds `bytes`, and is at
+    /// least `reserved` long.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn build(&mut self, target: String, salt: u64, bytes: &[u8], reserved: u64) -> Result<()> {
+        let temporary = format!("{:016x}.{}.tmp", self.intent.id, self.intent.moves.len());
+        let path = format!("{LOG_DIR}/{temporary}");
+        let io = |doing| {
+            let display = self.disk.root().join(&path);
+            move |e| Error::io(doing, display, e)
+        };
+        let file = self.disk.open(&path, Access::Create).map_err(io("creating"))?;
+        self.made.push(path.clone());
+        file.allocate(reserved.max(bytes.len() as u64)).map_err(io("reserving space for"))?;
+        file.write_at(0, bytes).map_err(io("writing"))?;
+        file.sync_data().map_err(io("syncing"))?;
+        self.intent.moves.push(Move { temporary, target, salt });
+        Ok(())
+    }
+
+    /// Takes a file of the log away.
+    pub(super) fn drop_file(&mut self, name: String) {
+        self.intent.drops.push(Dropped { directory: LOG_DIR.to_owned(), name });
+    }
+
+    /// States the change and carries it out.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: nothing was changed. [`Error::Io`]: unless the system says otherwise the change is stated,
+    /// and is finished by whoever takes the lock next.
+    pub(super) fn commit(mut self) -> Result<()> {
+        let disk = self.disk;
+        let io = |doing, path: &str| {
+            let path = disk.root().join(path);
+            move |e| Error::io(doing, path, e)
+        };
+        disk.sync_dir(LOG_DIR).map_err(io("syncing", LOG_DIR))?;
+        let bytes = self.intent.encode().map_err(|reason| {
+            let (path, segment) = (disk.root().to_path_buf(), INTENT.to_owned());
+            Damage { path, segment, offset: 0, frame: Frame::ZERO, reason, evidence: Evidence::Header }
+        })?;
+        let file = disk.open(BUILDING, Access::Create).map_err(io("creating", BUILDING))?;
+        self.made.push(BUILDING.to_owned());
+        file.allocate(bytes.len() as u64).map_err(io("reserving space for", BUILDING))?;
+        file.write_at(0, &bytes).map_err(io("writing", BUILDING))?;
+        file.sync_data().map_err(io("syncing", BUILDING))?;
+        // Whether a rename that fails was done is unknown, so nothing of the change may go from here on.
+        self.made.clear();
+        disk.rename(BUILDING, INTENT)
+            .map_err(io("renaming", BUILDING))
+            .and_then(|()| intent::apply(disk, &self.intent))
+            .map_err(stated)
+    }
+}
+
+/// A full disk refuses what was not begun; from the statement on, that word would promise too much.
+fn stated(e: Error) -> Error {
+    match e {
+        Error::DiskFull { doing, path } => {
+            Error::Io { doing, path, source: Arc::new(ErrorKind::StorageFull.into()) }
+        }
+        other => other,
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        for path in self.made.drain(..).rev() {
+            // What stays is removed by the next opening; a copy in quarantine only takes space.
+            let _ = intent::remove(self.disk, &path);
+        }
+    }
+}

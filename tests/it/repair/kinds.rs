@@ -1,0 +1,220 @@
+//! A damaged store in which all four kinds are filled: after repair every kind has everything but what the lost
+//! frames held, now and in the past, as an oracle that skips those frames says.
+
+use std::sync::Arc;
+
+use mnemolog::codec::frame::FrameKind;
+use mnemolog::disk::MemoryDisk;
+use mnemolog::{Error, Frame, Options, Result, Store};
+
+use super::{Files, check_repaired, contents, disk_of, ranges, repair, write_to};
+use crate::log::frames_of;
+use crate::model::{self, Held, Model, Rng, Step, WORKSPACES};
+
+/// A closed store as files, and for each frame which workspace it changed, how, and what that held afterwards.
+struct History {
+    files: Files,
+    steps: Vec<(usize, Step, Held)>,
+}
+
+fn open(disk: &MemoryDisk) -> Result<Store> {
+    Options::new().segment_bytes(16 * 1024).open_on(Arc::new(disk.clone()))
+}
+
+fn history(seed: u64, frames: usize) -> History {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).unwrap();
+    let (mut rng, mut full, mut steps) = (Rng::new(seed), model::empty(), Vec::new());
+    while steps.len() < frames {
+        let (step, at) = (Step::random(&mut rng), rng.below(2) as usize);
+        let before = store.appended();
+        let written = written(&step, &mut full[at]);
+        step.take(&store.workspace(WORKSPACES[at]).unwrap()).unwrap();
+        if store.appended() > before {
+            steps.push((at, written, full[at].clone()));
+        }
+    }
+    store.close().unwrap();
+    History { files: contents(&disk), steps }
+}
+
+/// Applies a step, and answers what of it a frame holds: what changes nothing at the time is not written.
+fn written(step: &Step, held: &mut Held) -> Step {
+    match step {
+        Step::Together(steps) => {
+            Step::Together(steps.iter().filter(|step| step.apply(held)).cloned().collect())
+        }
+        step => {
+            step.apply(held);
+            step.clone()
+        }
+    }
+}
+
+impl History {
+    /// What each frame's state is without the lost ones; a snapshot brings back what was lost before it.
+    fn states(&self, lost: &[(u64, u64)]) -> Vec<Model> {
+        let mut states = vec![model::empty()];
+        for (i, (at, step, held)) in self.steps.iter().enumerate() {
+            let (number, mut state) = (i as u64 + 1, states.last().unwrap().clone());
+            if !lost.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
+                step.apply(&mut state[*at]);
+                if *step == Step::Resave {
+                    state[*at] = held.clone();
+                }
+            }
+            states.push(state);
+        }
+        states
+    }
+
+    /// Repairs a store that was damaged, and holds everything in it against the oracle.
+    fn check(&self, disk: &MemoryDisk, context: &str) -> Vec<(u64, u64)> {
+        let before = contents(disk);
+        let repaired = repair(disk).unwrap();
+        check_repaired(&before, disk, &repaired, context);
+        let lost = ranges(&repaired.lost);
+        let states = self.states(&lost);
+        let last = Frame(self.steps.len() as u64);
+        assert_eq!(repaired.last, last, "{context}");
+        let store = open(disk).unwrap();
+        assert_eq!(model::held(&store), *states.last().unwrap(), "{context}");
+        for number in 0..=last.0 {
+            let gone = lost.iter().find(|(first, last)| (*first..=*last).contains(&number));
+            match (store.at(Frame(number)), gone) {
+                (Ok(past), None) => {
+                    assert_eq!(model::held_at(&past), states[number as usize], "{context}: frame {number}");
+                    assert_eq!(past.frame(), Frame(number));
+                }
+                (Err(Error::Lost { asked, first, last }), Some(range)) => {
+                    assert_eq!((asked.0, (first.0, last.0)), (number, *range), "{context}");
+                }
+                (found, _) => panic!("{context}: frame {number} is {found:?}"),
+            }
+        }
+        let read_only = Options::new().open_read_only_on(Arc::new(disk.clone())).unwrap();
+        assert_eq!(read_only.digest().unwrap(), store.digest().unwrap(), "{context}");
+        store.root().notes().remember("after", "", "repair").unwrap();
+        assert_eq!(Some(store.appended()), last.next(), "{context}: numbers go on past what is lost");
+        drop(store);
+        assert_eq!(open(disk).unwrap().root().notes().recall("after"), "repair", "{context}");
+        lost
+    }
+}
+
+#[test]
+fn all_four_kinds_keep_everything_but_the_lost_frames() {
+    let history = history(1, 120);
+    let segments: Vec<_> = history.files.keys().filter(|path| path.ends_with(".seg")).cloned().collect();
+    assert!(segments.len() >= 3, "the history rotates: {segments:?}");
+    for held in &history.states(&[])[120] {
+        assert!(!held.notes.is_empty() && !held.rows.is_empty(), "{held:?}");
+        assert!(!held.episodes.is_empty() && !held.entries.is_empty(), "{held:?}");
+    }
+    let mut number = 0;
+    for path in &segments {
+        for (at, kind) in frames_of(&history.files[path]) {
+            if kind != FrameKind::Commit {
+                continue;
+            }
+            number += 1;
+            if number % 5 > 0 && number < 118 {
+                continue;
+            }
+            let disk = disk_of(&history.files);
+            disk.flip(path, at as u64 + 50, 1).unwrap();
+            assert_eq!(history.check(&disk, &format!("frame {number}")), [(number, number)]);
+        }
+    }
+    assert_eq!(number, 120);
+}
+
+#[test]
+fn damage_of_many_kinds_at_once_loses_only_what_it_touched() {
+    let out = tempfile::tempdir().unwrap();
+    let mut stores = Vec::new();
+    let mut lost_frames = 0;
+    for seed in 0..60 {
+        let history = history(seed, 60 + seed as usize % 50);
+        let mut rng = Rng::new(seed);
+        let (mut files, mut touched) = (history.files.clone(), vec![false; history.steps.len() + 1]);
+        let segments: Vec<_> = files.keys().filter(|path| path.ends_with(".seg")).cloned().collect();
+        for _ in 0..=rng.below(4) {
+            let path = &segments[rng.below(segments.len() as u64) as usize];
+            hurt(&history.files, &mut files, path, &mut touched, &mut rng);
+        }
+        let disk = disk_of(&files);
+        let context = format!("seed {seed}");
+        for (first, last) in history.check(&disk, &context) {
+            for number in first..=last {
+                lost_frames += 1;
+                assert!(touched[number as usize], "{context}: frame {number} was not hurt, and is lost");
+            }
+        }
+        if seed % 6 == 0 {
+            let root = out.path().join(seed.to_string());
+            write_to(&disk, &root);
+            stores.push(root);
+        }
+    }
+    assert!(lost_frames > 100, "{lost_frames}");
+    crate::specimens::agree(&stores);
+}
+
+/// Hurts one file, and marks the frames that it hit.
+fn hurt(sound: &Files, files: &mut Files, path: &str, touched: &mut [bool], rng: &mut Rng) {
+    let Some(bytes) = files.get_mut(path) else { return };
+    let first: usize = path[4..24].parse().unwrap();
+    let frames = frames_of(&sound[path]);
+    let commits = frames.iter().filter(|(_, kind)| *kind == FrameKind::Commit).count();
+    let length = frames.last().unwrap().0 as u64 + 80;
+    let (from, to) = match rng.below(5) {
+        0 => {
+            files.remove(path);
+            touched[first..first + commits].fill(true);
+            return;
+        }
+        1 => (0, 4096),
+        2 => {
+            let at = rng.below(length);
+            (at, at + 1)
+        }
+        _ => {
+            let at = rng.below(length);
+            (at, (at + 1 + rng.below(2000)).min(length))
+        }
+    };
+    let garbage = rng.chance(2);
+    for byte in &mut bytes[from as usize..to as usize] {
+        *byte = if garbage { *byte ^ (1 + rng.below(255) as u8) } else { 0 };
+    }
+    for (i, (at, _)) in frames.iter().enumerate() {
+        let end = frames.get(i + 1).map_or(length as usize, |next| next.0);
+        let number = first + frames[..i].iter().filter(|(_, kind)| *kind == FrameKind::Commit).count();
+        if i < commits && *at < to as usize && end > from as usize {
+            touched[number] = true;
+        }
+    }
+}
+
+#[test]
+fn a_time_among_lost_frames_is_lost_and_one_before_them_is_not() {
+    let history = history(4, 30);
+    let path = "log/00000000000000000001.seg";
+    let frames = frames_of(&history.files[path]);
+    let disk = disk_of(&history.files);
+    for i in 9..12 {
+        disk.flip(path, frames[i].0 as u64 + 20, 1).unwrap();
+    }
+    assert_eq!(ranges(&repair(&disk).unwrap().lost), [(10, 12)]);
+    let store = open(&disk).unwrap();
+    let nine = store.at(Frame(9)).unwrap().time().unwrap();
+    assert_eq!(store.frame_at(nine).unwrap(), Frame(9));
+    assert_eq!(store.at_time(nine).unwrap().frame(), Frame(9));
+    let thirteen = store.at(Frame(13)).unwrap().time().unwrap();
+    if thirteen > nine.saturating_add(1) {
+        let among = store.at_time(nine.saturating_add(1));
+        assert!(matches!(among, Err(Error::Lost { asked: Frame(12), .. })), "{among:?}");
+    }
+    assert_eq!(store.at_time(store.last_time().unwrap()).unwrap().frame(), Frame(30));
+}

@@ -121,3 +121,44 @@ fn sections_of_many_threads_in_two_processes_are_atomic_against_each_other() {
         assert_eq!(store.digest().expect("readable"), stores[0].digest().expect("readable"));
     }
 }
+
+/// The log file of a small store, where its frames end, and two processes that have it open.
+fn two_writers() -> (MemoryDisk, [Store; 2], usize) {
+    let disk = MemoryDisk::new();
+    let open = || Options::new().writers(Writers::Many).open_on(Arc::new(disk.clone())).expect("opens");
+    let writers = [open(), open()];
+    writers[0].root().notes().remember("a", "", "acknowledged").expect("saved");
+    writers[1].refresh().expect("looks");
+    let end = writers[0].log_size().used as usize;
+    (disk, writers, end)
+}
+
+const FIRST: &str = "log/00000000000000000001.seg";
+
+#[test]
+fn a_promised_frame_that_rotted_is_damage_to_the_next_writer_and_is_not_written_over() {
+    let (disk, [one, other], end) = two_writers();
+    one.root().notes().remember("b", "", "acknowledged, then rotten").expect("saved");
+    disk.flip(FIRST, end as u64 + 70, 2).expect("a byte of the frame");
+    let before = disk.read_file(FIRST);
+    let refused = other.root().notes().remember("c", "", "over it");
+    let Err(Error::Damaged(damage)) = refused else { panic!("expected damage, found {refused:?}") };
+    assert_eq!((damage.offset, damage.frame), (end as u64, Frame(2)));
+    assert_eq!(disk.read_file(FIRST), before, "refusing changes nothing");
+}
+
+#[test]
+fn a_torn_record_met_in_a_catch_up_is_kept_before_it_is_written_over() {
+    let (disk, [one, other], end) = two_writers();
+    // What a process leaves that died in the middle of an append.
+    let mut file = disk.read_file(FIRST).expect("the log");
+    let torn = [7; 100];
+    file[end..end + torn.len()].copy_from_slice(&torn);
+    disk.write_file(FIRST, &file).expect("a file in memory");
+    other.root().notes().remember("b", "", "goes on").expect("saved");
+    let kept: Vec<_> = disk.files().into_iter().filter(|path| path.starts_with("quarantine/")).collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(disk.read_file(&kept[0]).expect("the copy"), torn);
+    one.root().notes().remember("c", "", "and on").expect("saved");
+    assert_eq!((one.appended(), one.root().notes().recall("b")), (Frame(3), "goes on".to_owned()));
+}

@@ -37,6 +37,14 @@ fn lasting(disk: &MemoryDisk) -> Files {
     contents(disk).into_iter().filter(|(path, _)| !passing(path)).collect()
 }
 
+/// Whether the files that a repair rebuilds, the first and the last, are in quarantine as they were.
+fn copies_are_kept(disk: &MemoryDisk, files: &Files) -> bool {
+    let now = contents(disk);
+    let kept = |bytes: &Vec<u8>| now.iter().any(|(path, b)| path.starts_with("quarantine/") && b == bytes);
+    let mut segments = files.iter().filter(|(path, _)| path.ends_with(".seg")).map(|(_, bytes)| bytes);
+    segments.next().is_some_and(kept) && segments.next_back().is_some_and(kept)
+}
+
 fn check_kept(disk: &MemoryDisk, kept: &[String], context: &str) {
     assert!(verify(disk).unwrap().is_whole(), "{context}");
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -69,6 +77,7 @@ fn power_lost_at_any_call_leaves_the_damage_or_the_finished_repair() {
             let whole = verify(&disk).unwrap().is_whole();
             assert!(whole || before == files, "{context}: neither the damage nor the repair");
             assert!(!stated || whole, "{context}: a reader reads through a stated change");
+            assert!(!whole || copies_are_kept(&disk, &files), "{context}: a copy is gone");
             if whole && survivors % 2 == 0 {
                 // Opening finishes what was stated.
                 check_kept(&disk, &kept, &context);

@@ -3,11 +3,14 @@
 //!
 //! Laws: nothing panics; what `verify` calls whole opens; reading and writing agree on what is there; what opens
 //! for writing takes a write and has it, and all before it, after reopening; and where no change could forge a
-//! checksum or take a promise back, what was promised is there or the store says that it is damaged.
+//! checksum, what DURABLE or any whole frame promises is there or the store says that it is damaged.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use mnemolog::codec::frame::{self, Seed};
+use mnemolog::codec::segment::{Durable, FRAMES_START, SegmentHeader};
 use mnemolog::disk::MemoryDisk;
 use mnemolog::error::Error;
 use mnemolog::{Frame, Store};
@@ -43,21 +46,55 @@ const LOGS: [&[(&str, &[u8])]; 5] = [
     ],
 ];
 
-/// What a log holds unchanged: the digest of every frame, and what DURABLE promises.
+/// What a log holds unchanged: the digest of every frame, and every place that promises something.
 struct Truth {
     digests: Vec<Option<u128>>,
-    promised: Option<Frame>,
+    promises: Vec<Promise>,
+}
+
+/// As long as these bytes stand where they stood, every frame up to this one was acknowledged.
+struct Promise {
+    path: &'static str,
+    range: Range<usize>,
+    frame: Frame,
 }
 
 static TRUTHS: LazyLock<Vec<Truth>> = LazyLock::new(|| {
-    let truth = |log: &&[(&'static str, &[u8])]| {
+    let truth = |log: &&[(&'static str, &'static [u8])]| {
         let disk = disk_with(&log.iter().map(|(path, bytes)| (*path, bytes.to_vec())).collect());
         let store = look::open_read_only(&disk).expect("a good specimen");
-        let promised = log.iter().any(|(path, _)| *path == DURABLE).then(|| store.durable());
-        Truth { digests: digests(&store), promised }
+        let promises = log.iter().flat_map(|(path, bytes)| promises(path, bytes)).collect();
+        Truth { digests: digests(&store), promises }
     };
     LOGS.iter().map(truth).collect()
 });
+
+fn promises(path: &'static str, bytes: &[u8]) -> Vec<Promise> {
+    if path == DURABLE {
+        let frame = Durable::decode(bytes).expect("a good specimen").frame;
+        return vec![Promise { path, range: 0..bytes.len(), frame }];
+    }
+    let seed = Seed::new(SegmentHeader::decode_either(bytes).expect("a good specimen").salt);
+    let (mut at, mut found) = (FRAMES_START as usize, Vec::new());
+    while let Ok(whole) = frame::decode(&bytes[at..], at as u64, &seed) {
+        let range = at..at + whole.header.frame_bytes();
+        at = range.end;
+        found.push(Promise { path, range, frame: whole.header.durable });
+    }
+    found
+}
+
+impl Truth {
+    /// The highest frame that the files, as they are now, promise.
+    fn promised(&self, which: usize, files: &Files) -> Frame {
+        let stands = |promise: &&Promise| {
+            let unchanged = LOGS[which].iter().find(|(path, _)| *path == promise.path).expect("a file").1;
+            let now = files.get(promise.path).and_then(|file| file.get(promise.range.clone()));
+            now == Some(&unchanged[promise.range.clone()])
+        };
+        self.promises.iter().filter(stands).map(|promise| promise.frame).max().unwrap_or_default()
+    }
+}
 
 fn disk_with(files: &Files) -> MemoryDisk {
     let disk = MemoryDisk::new();
@@ -93,6 +130,8 @@ pub(crate) fn run(data: &[u8]) {
     });
     if let Ok(report) = &verified
         && report.is_whole()
+        // Without a file of the log there is nothing to open, and nobody promised that there is.
+        && report.segments > 0
     {
         let store = reader.as_ref().unwrap_or_else(|e| panic!("whole, and does not open: {e}"));
         assert_eq!(store.appended(), report.last, "the last frame: {report:?}");
@@ -104,7 +143,7 @@ pub(crate) fn run(data: &[u8]) {
                 agree(&store, *last, digests_seen);
             }
             if honest {
-                kept(&store, &TRUTHS[which]);
+                kept(&store, &TRUTHS[which], TRUTHS[which].promised(which, &files));
             }
             goes_on(&disk, store, input);
         }
@@ -125,7 +164,7 @@ fn agree(writer: &Store, last: Frame, seen: &[Option<u128>]) {
     assert!(digests[seen.len()..].iter().all(Option::is_none), "a writer sees more than a reader");
 }
 
-/// One change. Answers whether it neither forges a checksum nor touches what is promised.
+/// One change. Answers whether it cannot forge a checksum.
 fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
     let paths: Vec<&str> = files.keys().copied().collect();
     if paths.is_empty() {
@@ -172,13 +211,12 @@ fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
             file.extend_from_slice(&tail);
         }
     }
-    path != DURABLE
+    true
 }
 
 /// What was promised is there, and every frame holds what it held.
-fn kept(store: &Store, truth: &Truth) {
+fn kept(store: &Store, truth: &Truth, promised: Frame) {
     let last = store.appended();
-    let promised = truth.promised.unwrap_or_default();
     assert!(last >= promised, "frame {promised} was promised, and the log opens with {last}");
     for frame in 0..=last.0 {
         let digest = truth.digests.get(frame as usize).copied().flatten();

@@ -189,7 +189,7 @@ impl Store {
     pub fn refresh(&self) -> Result<Frame> {
         match &self.inner.log {
             Access::Write(_) => drop(self.inner.begin(Stay::Commit)?),
-            Access::Read(reader) => reader.refresh(&mut Newer { inner: &self.inner, fold: None })?,
+            Access::Read(reader) => reader.refresh(&mut Newer::of(&self.inner))?,
         }
         Ok(self.appended())
     }
@@ -303,7 +303,7 @@ impl Inner {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::Locked`]; [`Error::Poisoned`]; [`Error::Closed`]; what opening answers.
     fn begin(&self, stay: Stay) -> Result<Turn<'_>> {
-        self.writable()?.join(stay, &mut Newer { inner: self, fold: None })
+        self.writable()?.join(stay, &mut Newer::of(self))
     }
 
     /// Looks into the index of frames.
@@ -330,6 +330,12 @@ impl Inner {
 struct Newer<'s> {
     inner: &'s Inner,
     fold: Option<StateFold>,
+}
+
+impl<'s> Newer<'s> {
+    fn of(inner: &'s Inner) -> Newer<'s> {
+        Newer { inner, fold: None }
+    }
 }
 
 impl CatchUp for Newer<'_> {

@@ -90,8 +90,8 @@ impl fmt::Display for Committed<'_> {
 /// Times that lie before that of the frame in front of them are raised to it. Missing frames, times, token costs
 /// and episode times are assigned, stamped and computed; missing embeddings come from the store's embedder, whose
 /// identity is written before the first of a table that has none. Numbers are kept in an empty store where they
-/// run on from 1; otherwise frames are numbered as they come, and the report says so. A base becomes snapshots in
-/// one frame.
+/// run on from 1 or from a base that comes first; otherwise frames are numbered as they come, the snapshots of a base
+/// in one frame, and the report says so.
 ///
 /// # Errors
 /// [`LoadError::Refused`]: a line is wrong, or the store would refuse what it says; [`LoadError::Input`];

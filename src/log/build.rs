@@ -84,6 +84,14 @@ impl Build {
         self.put(header, &range.encode())
     }
 
+    /// Adds a piece of the state before the first kept frame: envelopes, whatever seed they were encoded with.
+    ///
+    /// # Errors
+    /// As [`Build::copy`].
+    pub(super) fn base(&mut self, payload: &[u8], delta_count: u16) -> Result<()> {
+        self.put(FrameHeader { delta_count, ..self.own(FrameKind::Base, self.chain.number) }, payload)
+    }
+
     /// Ends a clean shutdown.
     ///
     /// # Errors

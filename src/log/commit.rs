@@ -163,7 +163,7 @@ impl Log {
         self.poison.get().map_or(Ok(()), |cause| Err(Error::Poisoned { cause: cause.clone() }))
     }
 
-    fn poison(&self, cause: Error) -> Error {
+    pub(super) fn poison(&self, cause: Error) -> Error {
         let cause = self.poison.get_or_init(|| Arc::new(cause)).clone();
         tracing::error!(%cause, "a write failed; this writer stops");
         // Under the mutex of the waiters, so that none can check before and sleep after.

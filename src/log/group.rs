@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Mark;
 use super::catchup::{self, Caught, More};
-use super::commit::{Log, Writers, locked};
+use super::commit::{Log, Tail, Writers, locked};
 use super::recover::{self, Fold, Opening, Writing, lock_error, open_locked};
 use crate::disk::Lock;
 use crate::error::{Error, Result};
@@ -81,6 +81,16 @@ impl Group {
         // Without a member there is no group, and nobody would open it again.
         state.shut |= state.members > 0;
         state.lock.is_some()
+    }
+
+    /// Takes the lock out, for opening the log anew under it.
+    pub(super) fn take_lock(&self) -> Option<Lock> {
+        locked(&self.state).lock.take()
+    }
+
+    /// Puts back the lock that was taken out.
+    pub(super) fn put_lock(&self, lock: Lock) {
+        locked(&self.state).lock = Some(lock);
     }
 
     /// Lets go of a lock that was held for life.
@@ -211,22 +221,28 @@ impl Log {
         let Writing { tail, lock, durable_file } = writing;
         let mut parts = Some((opening, tail));
         catch_up.install(&mut || {
-            let Some((opening, tail)) = parts.take() else { return };
-            {
-                let mut index = locked(&self.index);
-                self.files.replace(opening.files.now().to_vec());
-                *index = opening.index;
-            }
-            let (segment, offset) = (tail.segment.id().first(), tail.place.end);
-            *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
-            self.durable.store(opening.durable.0, Ordering::Release);
-            // A log that was closed meanwhile stays closed.
-            if let Some(old) = locked(&self.tail).as_mut() {
-                *old = tail;
+            if let Some((opening, tail)) = parts.take() {
+                self.take_over(opening, tail, &mut locked(&self.tail));
             }
         });
         *locked(&self.durable_file) = durable_file;
         lock
+    }
+
+    /// Goes on with a log that was opened anew; `slot` is the content of `tail`.
+    pub(super) fn take_over(&self, opening: Opening, tail: Tail, slot: &mut Option<Tail>) {
+        {
+            let mut index = locked(&self.index);
+            self.files.replace(opening.files.now().to_vec());
+            *index = opening.index;
+        }
+        let (segment, offset) = (tail.segment.id().first(), tail.place.end);
+        *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
+        self.durable.store(opening.durable.0, Ordering::Release);
+        // A log that was closed meanwhile stays closed.
+        if let Some(old) = slot {
+            *old = tail;
+        }
     }
 }
 

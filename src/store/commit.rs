@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use super::Inner;
+use super::{Inner, Newer};
 use crate::codec::delta::{
     Config, EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, ORIGIN_BYTES_MAX, Op, Origin,
 };
-use crate::codec::frame::Seed;
+use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
-use crate::log::{Durability, Writers};
+use crate::log::{Base, Durability, Writers};
 use crate::position::{Frame, Last, Place, Position, Time};
 use crate::view::State;
 
@@ -138,6 +138,26 @@ pub(super) fn check_origin(origin: Option<&Origin>) -> Result<()> {
         return Err(Error::TooLarge { what: "the origin in bytes", limit, found });
     }
     Ok(())
+}
+
+impl Inner {
+    /// Makes an empty store begin with the state at a frame: the changes are the snapshots of its handles. The
+    /// caller holds its turn. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`crate::log::Log::begin_with`]; [`Error::TooLarge`]: over 1 GiB, or too many handles.
+    pub(crate) fn begin_at(&self, frame: Frame, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<()> {
+        let (mut payload, unused, time) = (Vec::new(), State::default(), stamp.time.unwrap_or_default());
+        let chains = Chains::new(&unused, frame, changes.len());
+        let deltas = encode(&mut payload, &Seed::new(0), changes, stamp.origin, chains, &mut Vec::new())?;
+        let within = |what, found: u64, limit: u64| {
+            if found > limit { Err(Error::TooLarge { what, limit, found }) } else { Ok(()) }
+        };
+        within("the base in bytes", payload.len() as u64, PAYLOAD_MAX as u64)?;
+        within("the number of handles in a base", deltas as u64, FRAME_DELTAS_MAX as u64)?;
+        let base = Base { frame, time, payload: &payload, deltas: u16::try_from(deltas).unwrap_or(u16::MAX) };
+        self.writable()?.begin_with(&base, &mut Newer::of(self))
+    }
 }
 
 /// Encodes all changes, each with the place of the delta before it of the same key. Answers how many deltas

@@ -1,5 +1,6 @@
 //! JSON lines: what goes out comes in again, and what is wrong is refused with its line and changes nothing.
 
+mod base;
 mod events;
 mod refusals;
 mod round_trip;

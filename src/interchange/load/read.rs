@@ -156,7 +156,10 @@ impl Draft {
     /// Takes over what the line says of its frame.
     fn agree(&mut self, mut line: Line<'static>) -> Result<Line<'static>, LineReason> {
         let frame = self.frame.unwrap_or_default();
-        if line.time.is_some_and(|time| *self.time.get_or_insert(time) != time) {
+        if self.base {
+            // A base may be of several frames, each with its time; it is as of the last.
+            self.time = self.time.max(line.time);
+        } else if line.time.is_some_and(|time| *self.time.get_or_insert(time) != time) {
             return Err(LineReason::Conflict { frame, what: "time" });
         }
         if let Some(origin) = line.origin.take()

@@ -4,7 +4,7 @@ use super::{Draft, LoadError, LoadReport};
 use crate::error::Result;
 use crate::handle::vectors::identity;
 use crate::position::Frame;
-use crate::store::{Inner, Stamp};
+use crate::store::{Change, Inner, Stamp};
 
 /// Bytes that are appended before waiting until they are durable.
 const FLUSH_BYTES: u64 = 8 << 20;
@@ -46,7 +46,7 @@ impl Writing<'_> {
             }
             let before = self.inner.state().time();
             let stamp = Stamp { origin: draft.origin.as_ref(), time: Some(draft.stamp) };
-            let frame = self.inner.append(&changes, stamp)?;
+            let frame = self.put(draft, &changes, stamp)?;
             self.count(draft, frame);
             self.report.raised_times += u64::from(draft.time.is_some_and(|time| time < before));
             if self.bytes >= FLUSH_BYTES {
@@ -54,6 +54,15 @@ impl Writing<'_> {
             }
         }
         self.save()
+    }
+
+    /// Writes one frame; a base that is numbered becomes that of a store that is empty.
+    fn put(&self, draft: &Draft, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<Frame> {
+        let empty = self.inner.state().frame() == Frame::ZERO;
+        match draft.frame.filter(|frame| draft.base && empty && *frame > Frame::ZERO) {
+            Some(frame) => self.inner.begin_at(frame, changes, stamp).map(|()| frame),
+            None => self.inner.append(changes, stamp),
+        }
     }
 
     fn count(&mut self, draft: &Draft, frame: Frame) {

@@ -230,10 +230,11 @@ fn parts_of_a_base_become_one_snapshot_of_one_frame() {
     let turns = r#"{"config":{"max":3},"items":[{"key":"t","value":1}]}"#;
     let turns = given(r#""frame":7,"base":true"#, &line("episodic", "turns", "snapshot", turns));
     let text = [base("a"), base("b"), turns, given(r#""frame":8"#, &note("c"))].join("\n");
-    let store = empty();
+    let store = with(Options::new());
+    load_into(&store, &note("first"));
     let report = load_into(&store, &text);
-    assert_eq!((report.frames, report.renumbered, report.last), (2, true, Some(Frame(2))));
-    assert_eq!(store.root().notes().list_memories().lines().count(), 3);
+    assert_eq!((report.frames, report.renumbered, report.last), (2, true, Some(Frame(3))));
+    assert_eq!(store.root().notes().list_memories().lines().count(), 3, "it replaces what was there");
     assert_eq!(store.root().episodic("turns").expect("name").len(), 1);
     assert!(!dumped(&store).contains("base"));
 }

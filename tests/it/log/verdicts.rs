@@ -273,6 +273,26 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again_before_anything_builds_
 }
 
 #[test]
+fn what_is_written_again_are_the_bytes_that_were_checked_and_not_what_the_cache_shows_later() {
+    let (disk, _, bytes, places) = closed(5);
+    disk.remove_file("DURABLE").unwrap();
+    let (shared, seen) = Spy::on(Arc::new(disk.clone()));
+    // The close marker: nothing promises it.
+    let (rotting, at) = (disk.clone(), places[5] as u64 + 20);
+    let mut reads = 0;
+    seen.after_read(move || {
+        // The header is read first and then the frames, in one piece; the page with them leaves the cache, and what
+        // comes back is what the disk has.
+        reads += 1;
+        if reads == 2 {
+            rotting.flip(&segment(1), at, 3).unwrap();
+        }
+    });
+    drop(open(&shared, DEFAULT).unwrap());
+    assert!(disk.read_file(&segment(1)).unwrap() == bytes, "the marker is as it was checked");
+}
+
+#[test]
 fn the_promise_rises_before_every_acknowledgement_and_never_sinks() {
     let (disk, mut shared) = memory();
     let promised =

@@ -1,0 +1,99 @@
+//! A dump that begins at a base, loaded into an empty store: the same frames, times and states, and no others.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mnemolog::disk::{MemoryDisk, Tear};
+use mnemolog::interchange::LoadOptions;
+use mnemolog::{Error, Frame, Options, Store, Writers};
+
+use super::{dumped, load_into, note};
+
+/// A store that begins at a base.
+fn compacted() -> Store {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden/v1/base");
+    Store::open_read_only(golden).expect("the specimen opens")
+}
+
+fn digests(store: &Store, from: Frame) -> Vec<u128> {
+    let digest = |n| store.at(Frame(n)).and_then(|past| past.digest()).expect("a frame of the log");
+    (from.0..=store.appended().0).map(digest).collect()
+}
+
+/// The lines of the frames behind the base, whose parts are one after loading.
+fn kept(text: &str) -> Vec<String> {
+    text.lines().filter(|line| !line.contains(r#""base":true"#)).map(str::to_owned).collect()
+}
+
+fn first_kept(store: &Store) -> Frame {
+    match store.at(Frame::ZERO) {
+        Err(Error::Compacted { oldest }) => oldest,
+        other => panic!("the history before a base is gone, found {other:?}"),
+    }
+}
+
+#[test]
+fn a_dump_that_begins_at_a_base_gives_back_frames_times_and_states() {
+    let (source, text) = (compacted(), dumped(&compacted()));
+    let oldest = first_kept(&source);
+    assert!(text.contains(r#""base":true"#) && oldest > Frame::ZERO);
+    for writers in [Writers::One, Writers::Many] {
+        let disk = MemoryDisk::new();
+        let open = || Options::new().writers(writers).open_on(Arc::new(disk.clone())).expect("opens");
+        let store = open();
+        let report = load_into(&store, &text);
+        assert!(!report.renumbered);
+        let reader = Options::new().open_read_only_on(Arc::new(disk.clone())).expect("opens");
+        for store in [&store, &reader] {
+            assert_eq!((kept(&dumped(store)), first_kept(store)), (kept(&text), oldest));
+            assert_eq!(
+                store.at(oldest).map(|past| past.time()).ok(),
+                source.at(oldest).map(|p| p.time()).ok()
+            );
+            assert_eq!(digests(store, oldest), digests(&source, oldest));
+        }
+        drop(store);
+        assert!(mnemolog::log::verify(&disk).expect("reads").is_whole());
+        let store = open();
+        store.root().notes().remember("after", "", "the base").expect("writes go on");
+        assert_eq!(Some(store.appended()), source.appended().next());
+    }
+}
+
+#[test]
+fn a_store_that_has_frames_takes_a_base_as_snapshots() {
+    let store = Store::in_memory().expect("opens");
+    load_into(&store, &note("first"));
+    let report = load_into(&store, &dumped(&compacted()));
+    assert!(report.renumbered && report.first == Some(Frame(2)));
+    assert!(!dumped(&store).contains(r#""base":true"#));
+}
+
+#[test]
+fn loading_a_base_has_happened_or_has_not_begun_whenever_the_power_fails() {
+    let text = dumped(&compacted());
+    let oldest = first_kept(&compacted());
+    let mut whole = 0;
+    for call in 0..400 {
+        let disk = MemoryDisk::simulated();
+        let store = Options::new().open_on(Arc::new(disk.clone())).expect("opens");
+        disk.crash_at(call);
+        let options = LoadOptions { trust_times: true, ..LoadOptions::default() };
+        let done = mnemolog::interchange::load(&store, &mut text.as_bytes(), options).is_ok();
+        disk.power_loss(&mut |n| if call % 2 == 0 { n - 1 } else { 0 }, Tear::Byte);
+        drop(store);
+        let store = Options::new().open_on(Arc::new(disk.clone())).expect("opens after a crash");
+        match store.at(Frame::ZERO) {
+            Ok(_) => assert!(!done && store.appended() == Frame::ZERO, "call {call}: neither old nor new"),
+            Err(_) => {
+                assert_eq!(first_kept(&store), oldest, "call {call}");
+                assert!(
+                    !done || kept(&dumped(&store)) == kept(&text),
+                    "call {call}: what was acknowledged is there"
+                );
+            }
+        }
+        whole += u64::from(done);
+    }
+    assert!(whole > 0 && whole < 400, "some loads ended and some did not: {whole}");
+}

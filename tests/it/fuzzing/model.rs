@@ -117,7 +117,7 @@ impl World<'_, '_> {
                     self.close(store);
                     break;
                 }
-                2..=9 => {}
+                3..=9 => {}
                 _ => {
                     let first = self.input.chance(2) || other.is_none();
                     let writer = if first { store } else { other.as_ref().unwrap_or(store) };

@@ -203,8 +203,8 @@ fn a_time_among_lost_frames_is_lost_and_one_before_them_is_not() {
     let path = "log/00000000000000000001.seg";
     let frames = frames_of(&history.files[path]);
     let disk = disk_of(&history.files);
-    for i in 9..12 {
-        disk.flip(path, frames[i].0 as u64 + 20, 1).unwrap();
+    for (at, _) in &frames[9..12] {
+        disk.flip(path, *at as u64 + 20, 1).unwrap();
     }
     assert_eq!(ranges(&repair(&disk).unwrap().lost), [(10, 12)]);
     let store = open(&disk).unwrap();

@@ -44,27 +44,35 @@ impl Bodies for Buffer {
     }
 }
 
+/// A byte of an envelope, counted around its end, and a bit of it to flip.
+type Spoil = Option<(u16, u8)>;
+
 pub(crate) fn run(data: &[u8]) {
     let input = &mut Input::new(data);
-    let mut world = World::default();
-    while !input.is_used_up() && world.state.frame() < Frame(200) {
+    // One is folded from the beginning, the other restored from its own snapshots now and then.
+    let mut worlds = [World::default(), World::default()];
+    let mut commits = 0;
+    while !input.is_used_up() && commits < 200 {
+        commits += 1;
         let id = input.pick(&IDS);
         let kind = input.pick(&HandleKind::ALL);
         let strings = Strings::new(input);
+        let mut ops = vec![op(input, kind, &strings)];
         if input.chance(12) {
-            let items: Vec<Op<'_>> = (0..input.below(4)).map(|_| op(input, kind, &strings)).collect();
             let (config, continues) = (config(input, kind, &strings), input.chance(3));
-            let head = Op::Snapshot { config, items: items.len() as u64, continues };
-            world.commit(input, id, std::iter::once(&head).chain(&items));
-        } else {
-            let op = op(input, kind, &strings);
-            world.commit(input, id, std::iter::once(&op));
+            ops.extend((0..input.below(4)).map(|_| op(input, kind, &strings)));
+            ops.insert(0, Op::Snapshot { config, items: ops.len() as u64, continues });
         }
+        let spoil = |_| input.chance(6).then(|| (input.number(), input.below(8) as u8));
+        let spoils: Vec<Spoil> = (0..ops.len()).map(spoil).collect();
+        worlds.iter_mut().for_each(|world| world.commit(id, &ops, &spoils));
         if input.chance(10) {
-            world = world.restored();
+            worlds[1] = worlds[1].restored();
         }
     }
-    world.restored();
+    let digests = worlds.each_ref().map(|world| world.state.digest(&world.log).expect("bodies are there"));
+    assert_eq!(digests[0], digests[1], "what is restored goes on to fold the same");
+    worlds[0].restored();
 }
 
 /// What operations borrow.
@@ -127,21 +135,21 @@ fn config<'a>(input: &mut Input<'_>, kind: HandleKind, of: &'a Strings) -> Confi
 }
 
 impl World {
-    /// Encodes the operations, spoils a byte now and then, and folds what decodes.
-    fn commit<'o>(&mut self, input: &mut Input<'_>, id: &str, ops: impl Iterator<Item = &'o Op<'o>>) {
+    /// Encodes the operations, spoils what is to be spoiled, and folds what decodes.
+    fn commit(&mut self, id: &str, ops: &[Op<'_>], spoils: &[Spoil]) {
         let frame = self.state.frame().next().expect("a short log");
         let time = Time::from_micros(1_000_000 + frame.0).expect("an early time");
         let seed = Seed::new(SALT);
-        for (index, op) in ops.enumerate() {
+        for (index, op) in ops.iter().enumerate() {
             let previous = op.chain_key().map(|key| self.state.last(op.kind(), id, key)).unwrap_or_default();
             let (offset, item) = (self.log.0.len(), index > 0);
             if payload::encode(&mut self.log.0, &seed, id, previous, op, item).is_err() {
                 assert_eq!(self.log.0.len(), offset, "what cannot be encoded leaves nothing behind");
                 continue;
             }
-            if input.chance(6) {
-                let at = offset + input.place(self.log.0.len() - offset);
-                self.log.0[at] ^= 1 << input.below(8);
+            if let Some((at, bit)) = spoils.get(index).copied().flatten() {
+                let at = offset + usize::from(at) % (self.log.0.len() - offset);
+                self.log.0[at] ^= 1 << bit;
                 mend_envelopes(&mut self.log.0[offset..], &seed);
             }
             let at = Position { segment: 0, offset: u32::try_from(offset).expect("a short log") };
@@ -158,10 +166,9 @@ impl World {
     }
 
     /// The world whose every handle was restored from its snapshot; it must be the same.
-    fn restored(self) -> World {
+    fn restored(&self) -> World {
         let mut fresh = World::default();
         let handles: Vec<HandleId> = self.state.handles().collect();
-        let mut before = Vec::new();
         for handle in &handles {
             let bytes = self.state.snapshot(handle, &self.log).expect("bodies are there");
             let ops = envelopes(&bytes);
@@ -169,11 +176,9 @@ impl World {
             if let Ok(decoded) = snapshot::decode(&bytes, handle.kind) {
                 assert_eq!(format!("{decoded:?}"), format!("{ops:?}"), "floats may be no numbers");
             }
-            // Of an input that is used up every choice is the first: nothing is spoiled.
-            fresh.commit(&mut Input::new(&[]), &handle.id, ops.iter());
+            fresh.commit(&handle.id, &ops, &[]);
             let again = fresh.state.snapshot(handle, &fresh.log).expect("bodies are there");
             assert_eq!(again, bytes, "{handle:?}");
-            before.push(bytes);
         }
         assert_eq!(fresh.state.handles().collect::<Vec<_>>(), handles);
         let digests = [(&self.state, &self.log), (&fresh.state, &fresh.log)]

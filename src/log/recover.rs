@@ -11,7 +11,7 @@ use super::catchup::{self, Place};
 use super::commit::Tail;
 use super::settle::{self, Verdict};
 use super::{Files, Index, Met, intent};
-use crate::codec::frame::{FrameKind, LostRange, Seal};
+use crate::codec::frame::{CheckedFrame, FrameKind, LostRange, Seal};
 use crate::codec::segment::{DURABLE_BYTES, Durable, FRAMES_START, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk, File, Lock, LockError};
@@ -519,18 +519,13 @@ impl Checked {
             return Ok(false);
         }
         match Walk::new(segment, self.end, segment.size()?).step()? {
-            Step::Frame { offset, frame, .. } => Ok(self.chain.clone().follow(&frame, offset).is_ok()),
+            Step::Frame { offset, frame, .. } => Ok(self.next(&frame, offset).is_ok()),
             Step::End | Step::Bad(_) => Ok(false),
         }
     }
 
     /// Takes a frame into the chain, or says why it does not belong there.
-    fn follow(
-        &mut self,
-        frame: &crate::codec::frame::CheckedFrame<'_>,
-        offset: u64,
-        base: bool,
-    ) -> Result<(), Malformed> {
+    fn follow(&mut self, frame: &CheckedFrame<'_>, offset: u64, base: bool) -> Result<(), Malformed> {
         let kind = frame.header.kind;
         let fits = match kind {
             FrameKind::Seal => true,
@@ -540,18 +535,30 @@ impl Checked {
         if !fits {
             return Err(Malformed::new("frame kind", offset, "a kind of this file", kind.name()));
         }
-        self.chain.follow(frame, offset)?;
-        if kind == FrameKind::Seal {
-            let seal = Seal::decode(frame.payload, offset)?;
-            if seal.frames != self.frames {
-                return Err(Malformed::new("sealed frames", offset, self.frames, seal.frames));
-            }
+        let (chain, seal) = self.next(frame, offset)?;
+        self.chain = chain;
+        if let Some(seal) = seal {
             (self.sealed, self.nonce) = (Some(seal.nonce), seal.nonce);
         }
         self.frames += 1;
         self.commits += u64::from(matches!(kind, FrameKind::Commit | FrameKind::Lost));
         self.last_kind = Some(kind);
         Ok(())
+    }
+
+    /// The chain behind a frame, and what it says if it is a seal. A frame that is refused leaves no trace: what
+    /// is written in its place continues the frame before it.
+    fn next(&self, frame: &CheckedFrame<'_>, offset: u64) -> Result<(Chain, Option<Seal>), Malformed> {
+        let mut chain = self.chain.clone();
+        chain.follow(frame, offset)?;
+        if frame.header.kind != FrameKind::Seal {
+            return Ok((chain, None));
+        }
+        let seal = Seal::decode(frame.payload, offset)?;
+        if seal.frames != self.frames {
+            return Err(Malformed::new("sealed frames", offset, self.frames, seal.frames));
+        }
+        Ok((chain, Some(seal)))
     }
 }
 

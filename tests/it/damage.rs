@@ -236,6 +236,25 @@ fn a_missing_segment_is_damage() {
 }
 
 #[test]
+fn what_is_written_in_place_of_a_seal_that_miscounts_is_there_after_reopening() {
+    let path = "log/00000000000000000001.seg";
+    let mut file = include_bytes!("../../format/golden/v1/sealed-end/log/00000000000000000001.seg").to_vec();
+    let seed = Seed::new(SegmentHeader::decode_either(&file).expect("a header").salt);
+    let &(from, end, kind, last) = frames(&file).last().expect("frames");
+    assert_eq!(kind, FrameKind::Seal);
+    // The seal counts another number of frames, and its checksum says that this is what was written.
+    let seal = &mut file[from as usize..end as usize];
+    seal[frame::FRAME_HEADER_BYTES + frame::seal_payload::FRAMES] ^= 1;
+    let crc = seed.crc_without(seal, frame::frame_header::CRC);
+    seal[frame::frame_header::CRC..][..4].copy_from_slice(&crc.to_le_bytes());
+    let disk = disk_with(&BTreeMap::from([(path.to_owned(), file)]));
+    let store = open(&disk).expect("nobody promised the seal");
+    assert_eq!(store.appended(), last);
+    assert_eq!(store.recovery().cut.as_ref().map(|cut| cut.offset), Some(from));
+    goes_on(&disk, store, from);
+}
+
+#[test]
 fn either_header_serves_and_none_is_damage() {
     let specimen = specimen(64 << 20, 5);
     let disk = disk_with(&specimen.files);

@@ -34,8 +34,11 @@ pub struct Place {
 /// What a look found.
 #[derive(Debug)]
 pub(super) enum Caught {
-    /// Nothing new.
-    Same,
+    /// No new frames; but the known ones may be promised by now.
+    Same {
+        /// The highest frame that is promised.
+        promised: Frame,
+    },
     /// Frames behind the known ones; they were folded on top of what was known.
     More(More),
     /// The log was opened anew; the fold began again.
@@ -184,7 +187,7 @@ pub(super) fn for_writing(
         return Ok(None);
     }
     if checked.end == place.end && checked.segments.len() == files.now().len() {
-        return Ok(Some(Caught::Same));
+        return Ok(Some(Caught::Same { promised: promise.frame }));
     }
     // Markers stand above the last promise: written again in place, the next sync proves them.
     checked.unproven.prove(promise.frame);
@@ -225,10 +228,10 @@ pub(super) fn for_reading(
         && unchanged(disk, &checked.segments, &Place::of(&checked))?
         && intent::read(disk)?.is_none()
     {
-        if checked.end == place.end && checked.segments.len() == files.now().len() {
-            return Ok(Caught::Same);
-        }
         let promised = promise.max(checked.promise).min(checked.chain.number);
+        if checked.end == place.end && checked.segments.len() == files.now().len() {
+            return Ok(Caught::Same { promised });
+        }
         let place = Place::of(&checked);
         return Ok(Caught::More(More { place, segments: checked.segments, index: checked.index, promised }));
     }

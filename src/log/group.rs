@@ -178,7 +178,7 @@ impl Log {
             catchup::for_writing(&self.disk, self.options, &self.files, &place, self.durable(), fold)?
         };
         match quick {
-            Some(Caught::Same) => Ok(lock),
+            Some(Caught::Same { .. }) => Ok(lock),
             Some(Caught::More(more)) => {
                 catch_up.install(&mut || self.install(&more));
                 Ok(lock)

@@ -51,7 +51,7 @@ impl Reader {
     pub fn refresh(&self, catch_up: &mut dyn CatchUp) -> Result<()> {
         let mut at = locked(&self.at);
         match for_reading(&*self.disk, self.options, &self.files, &at.place, catch_up.fold())? {
-            Caught::Same => {}
+            Caught::Same { promised } => at.durable = at.durable.max(promised),
             Caught::More(more) => catch_up.install(&mut || {
                 self.files.replace(more.segments.clone());
                 at.index.append(more.index.clone());

@@ -162,3 +162,16 @@ fn a_torn_record_met_in_a_catch_up_is_kept_before_it_is_written_over() {
     one.root().notes().remember("c", "", "and on").expect("saved");
     assert_eq!((one.appended(), one.root().notes().recall("b")), (Frame(3), "goes on".to_owned()));
 }
+
+#[test]
+fn a_reader_learns_that_frames_it_has_seen_became_durable() {
+    let disk = MemoryDisk::new();
+    let writer = Options::new().durability(mnemolog::Durability::Os).open_on(Arc::new(disk.clone()));
+    let writer = writer.expect("created");
+    save(&writer, "k").expect("saved");
+    let reader = options().open_read_only_on(Arc::new(disk)).expect("opened");
+    assert_eq!((reader.appended(), reader.durable()), (Frame(1), Frame(0)));
+    writer.flush().expect("synced");
+    assert_eq!(reader.refresh().expect("refreshed"), Frame(1));
+    assert_eq!(reader.durable(), Frame(1));
+}

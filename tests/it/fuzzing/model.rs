@@ -191,7 +191,12 @@ impl World<'_, '_> {
         match reader.refresh() {
             Ok(last) => {
                 assert_eq!(last.0, self.states.len() as u64 - 1, "a reader sees every frame");
-                assert!(reader.durable() <= last && reader.durable() >= self.acknowledged);
+                let (durable, acknowledged) = (reader.durable(), self.acknowledged);
+                assert!(durable <= last, "{durable} durable, and the last frame is {last}");
+                assert!(
+                    durable >= acknowledged,
+                    "{acknowledged} acknowledged, and a reader knows of {durable}"
+                );
                 true
             }
             Err(e) => {

@@ -32,8 +32,9 @@ impl Log {
     /// returns.
     ///
     /// # Errors
-    /// [`Error::Invalid`]: the log holds a frame, or the base is of frame 0. [`Error::DiskFull`] while the files are
-    /// built: nothing was changed. Other failures poison the writer.
+    /// [`Error::Invalid`]: the log holds a frame, or the base is of frame 0. What the disk answers while the files
+    /// are built: nothing was changed. [`Error::Poisoned`]: a later failure; whoever takes the lock next finishes
+    /// the change, if it was stated.
     pub fn begin_with(&self, base: &Base<'_>, catch_up: &mut dyn CatchUp) -> Result<()> {
         // Nobody appends from the look at the empty log to the end of the change.
         let mut tail = locked(&self.tail);
@@ -45,14 +46,13 @@ impl Log {
             let expected = "a base of frame 1 or later, for an empty store";
             return Err(Error::Invalid { what: "the base", found: base.frame.to_string(), expected });
         };
-        match self.put_base(base, first) {
-            Err(e @ Error::DiskFull { .. }) => return Err(e),
-            done => done.map_err(|e| self.poison(e))?,
-        }
-        self.open_anew(&mut tail, catch_up).map_err(|e| self.poison(e))
+        let change = self.build_base(base, first)?;
+        // Once it is stated the files that are open here may be gone, whatever fails.
+        let done = change.commit().and_then(|()| self.open_anew(&mut tail, catch_up));
+        done.map_err(|e| self.poison(e))
     }
 
-    fn put_base(&self, base: &Base<'_>, first: Frame) -> Result<()> {
+    fn build_base(&self, base: &Base<'_>, first: Frame) -> Result<Change<'_>> {
         let (store, created) = (self.store, base.time);
         let mut header = SegmentHeader { store, first, salt: 0, previous_nonce: 0, created };
         let nonce = random()?;
@@ -65,7 +65,7 @@ impl Log {
         let segment = SegmentId::Segment { first }.to_string();
         change.build(segment, header.salt, &header_area(&header), GROWTH_MIN_BYTES)?;
         change.drop_file(SegmentId::Segment { first: Frame(1) }.to_string());
-        change.commit()
+        Ok(change)
     }
 
     /// Drops the own view of the files and folds anew; the lock stays where it is.

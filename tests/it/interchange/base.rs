@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mnemolog::disk::{MemoryDisk, Tear};
+use mnemolog::disk::{Fault, MemoryDisk, Tear};
 use mnemolog::interchange::LoadOptions;
 use mnemolog::{Error, Frame, Options, Store, Writers};
 
@@ -96,4 +96,28 @@ fn loading_a_base_has_happened_or_has_not_begun_whenever_the_power_fails() {
         whole += u64::from(done);
     }
     assert!(whole > 0 && whole < 400, "some loads ended and some did not: {whole}");
+}
+
+#[test]
+fn a_call_that_fails_while_a_base_is_loaded_leaves_no_store_that_forgets() {
+    let text = dumped(&compacted());
+    let (mut failed, mut went_on) = (0, 0);
+    for call in 0..200 {
+        for fault in [Fault::Full, Fault::Io] {
+            let disk = MemoryDisk::simulated();
+            let store = Options::new().open_on(Arc::new(disk.clone())).expect("opens");
+            disk.fail_at(call, fault);
+            let options = LoadOptions { trust_times: true, ..LoadOptions::default() };
+            failed += u64::from(mnemolog::interchange::load(&store, &mut text.as_bytes(), options).is_err());
+            disk.clear_faults();
+            let saved = store.root().notes().remember("after", "", "the failure").is_ok();
+            went_on += u64::from(saved);
+            disk.power_loss(&mut |n| n - 1, Tear::Byte);
+            drop(store);
+            let store = Options::new().open_on(Arc::new(disk.clone())).expect("opens after a failure");
+            let recalled = store.root().notes().recall("after");
+            assert!(!saved || recalled == "the failure", "call {call}: {recalled}");
+        }
+    }
+    assert!(failed > 20 && went_on > 20, "{failed} loads failed, {went_on} stores went on");
 }

@@ -10,7 +10,7 @@ use super::commit::{Change, Stamp};
 use super::workspace::{Source, Workspace};
 use super::{Inner, Reading};
 use crate::codec::delta::{Op, Origin};
-use crate::codec::frame::{FRAME_DELTAS_MAX, Seed};
+use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::error::{Error, Result};
 use crate::log::Stay;
@@ -121,6 +121,12 @@ impl Pending {
                 return Err(Error::Invalid { what: reason.what, found: reason.found, expected });
             }
             items = if let Op::Snapshot { items, .. } = op { *items } else { items.saturating_sub(1) };
+        }
+        if encoded.len() > PAYLOAD_MAX {
+            // No frame could hold it: refused now, so that the section can still end with what it had.
+            let (limit, found) = (PAYLOAD_MAX as u64, encoded.len() as u64);
+            encoded.truncate(before);
+            return Err(Error::TooLarge { what: "the commit in bytes", limit, found });
         }
         let (frame, time) = (state.frame().next().unwrap_or_default(), self.inner.options.clock.now());
         for (op, offset) in ops.iter().zip(offsets) {

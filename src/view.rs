@@ -10,6 +10,7 @@
 pub mod diff;
 pub mod episodic;
 pub mod notes;
+pub mod saved;
 pub(crate) mod text;
 pub mod vectors;
 pub mod working;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use equivalent::{Comparable, Equivalent};
 use imbl::OrdMap;
 
+use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
 use super::text::pattern::Pattern;
 use super::text::{self, DAMAGED_BODY, KeyOrder, MATCHES_SHOWN_MAX, code_points_before, compare_keys};
 use super::{Bodies, View, begin_snapshot, json, read};
@@ -244,6 +245,37 @@ impl View for NotesView {
 
     fn is_unused(&self) -> bool {
         self.notes.is_empty()
+    }
+}
+
+/// A note as it is saved: key, summary, position, identity, time.
+type SavedNote<'a> = (&'a str, Option<&'a str>, SavedPosition, SavedLast, u64);
+
+impl Saved for NotesView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.items(self.heads().map(|head| -> SavedNote<'_> {
+            let NoteHead { key, summary, last, time, at } = head;
+            (key, summary, saved::position(at), saved::last(last), time.as_micros())
+        }))?;
+        saver.items(self.gone.iter().map(|(key, last)| (&**key, saved::last(*last))))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let mut view = NotesView::default();
+        loader.items("saved notes", |bytes| {
+            let ((key, summary, at, last, time), rest): (SavedNote<'_>, _) =
+                saved::item("saved note", bytes)?;
+            let (at, last, time) = (saved::position_of(at), saved::last_of(last), saved::time_of(time)?);
+            let entry = Entry { summary: summary.map(Arc::from), at, last, time };
+            view.notes.insert(KeyOrder(Arc::from(key)), entry);
+            Ok(rest)
+        })?;
+        loader.items("forgotten notes", |bytes| {
+            let ((key, last), rest): ((&str, SavedLast), _) = saved::item("forgotten note", bytes)?;
+            view.gone.insert(Arc::from(key), saved::last_of(last));
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use self::filter::Filter;
+use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
 use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
@@ -234,6 +235,37 @@ impl View for VectorView {
 
     fn is_unused(&self) -> bool {
         self.rows.is_empty() && self.identity.is_none()
+    }
+}
+
+/// A row as it is saved: id, position, identity, floats.
+type SavedRow<'a> = (&'a str, SavedPosition, SavedLast, Vec<f32>);
+
+impl Saved for VectorView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.say(&self.identity.as_deref())?;
+        saver.items(self.heads().map(|head| -> SavedRow<'_> {
+            (head.id, saved::position(head.at), saved::last(head.last), head.embedding.to_vec())
+        }))?;
+        saver.items(self.gone.iter().map(|(id, last)| (&**id, saved::last(*last))))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let identity: Option<Identity<'_>> = loader.take("embedder")?;
+        let identity = identity.map(|identity| Arc::new(identity.into_owned()));
+        let mut view = VectorView { identity, ..VectorView::default() };
+        loader.items("saved rows", |bytes| {
+            let ((id, at, last, floats), rest): (SavedRow<'_>, _) = saved::item("saved row", bytes)?;
+            let (at, last) = (saved::position_of(at), saved::last_of(last));
+            view.rows.insert(Arc::from(id), Row { at, last, embedding: Arc::from(floats) });
+            Ok(rest)
+        })?;
+        loader.items("deleted rows", |bytes| {
+            let ((id, last), rest): ((&str, SavedLast), _) = saved::item("deleted row", bytes)?;
+            view.gone.insert(Arc::from(id), saved::last_of(last));
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

@@ -105,6 +105,13 @@ pub enum Error {
         found: String,
     },
 
+    /// A store is where one was to be made.
+    #[error("{} holds a store already; choose an empty directory", .path.display())]
+    StoreExists {
+        /// The directory.
+        path: PathBuf,
+    },
+
     /// What should be a directory, or lie in one, is a file.
     #[error("{} is not a directory, or lies in a file; a store is a directory, check the path", .path.display())]
     NotADirectory {

@@ -11,10 +11,12 @@ mod bulk;
 mod commit;
 mod diff;
 mod exclusive;
+mod fork;
 mod lane;
 pub mod name;
 mod options;
 mod past;
+mod tail;
 mod workspace;
 
 use std::path::Path;
@@ -26,6 +28,7 @@ pub use diff::Diff;
 pub use exclusive::Tx;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
 pub use past::Past;
+pub use tail::{Tail, TailDelta, TailEvent, TailFrame};
 pub(crate) use workspace::Source;
 pub use workspace::Workspace;
 

@@ -22,6 +22,7 @@ mod store;
 mod shared;
 mod specimens;
 mod support;
+mod tail;
 mod threads;
 mod tidy;
 mod views;

@@ -204,6 +204,20 @@ pub enum Error {
         id: String,
     },
 
+    /// What is saved under a key is not what the caller had read; nothing was written.
+    #[error(
+        "{} is {}, not {}; read it again and decide anew",
+        .key.escape_debug(), SavedAt(*.found), SavedAt(*.expected)
+    )]
+    Conflict {
+        /// The key.
+        key: String,
+        /// The frame that should have saved it; 0 for nothing saved.
+        expected: Frame,
+        /// The frame that saved it; 0 if nothing is saved.
+        found: Frame,
+    },
+
     /// A vector has another width than its table.
     #[error(
         "the table {table} holds vectors of {expected} floats, this one has {found}; use its embedder, or a vector \
@@ -468,6 +482,17 @@ impl fmt::Display for Holder<'_> {
             (Some(pid), Some(host)) => write!(f, "process {pid} on {host}"),
             (Some(pid), None) => write!(f, "process {pid}"),
             _ => f.write_str("another writer"),
+        }
+    }
+}
+
+struct SavedAt(Frame);
+
+impl fmt::Display for SavedAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Frame::ZERO => f.write_str("absent"),
+            frame => write!(f, "saved by frame {frame}"),
         }
     }
 }

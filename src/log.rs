@@ -41,7 +41,7 @@ pub use repair::{Repaired, Rewritten, repair};
 pub use verify::{Finding, Severity, Verification, verify};
 
 use crate::position::{Frame, Position};
-use crate::segment::Segment;
+use crate::segment::{Reads, Segment};
 
 /// The files of the log, in order; an ordinal in a [`Position`] counts them.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +99,14 @@ impl Files {
             bytes: files.iter().map(|s| s.reserved()).sum(),
             used: files.iter().map(|s| s.published()).sum(),
         }
+    }
+
+    /// What was read of the files in the list since they were opened.
+    pub fn reads(&self) -> Reads {
+        self.now().iter().map(|file| file.reads()).fold(Reads::default(), |sum, reads| Reads {
+            frames: sum.frames + reads.frames,
+            envelopes: sum.envelopes + reads.envelopes,
+        })
     }
 
     /// A cursor over the published frames from a place on.

@@ -104,6 +104,22 @@ impl NoteBody {
     }
 }
 
+impl Note {
+    /// Whether a reader sees the same, frames and commit times aside.
+    pub fn says_the_same(&self, other: &Note) -> bool {
+        (&self.key, &self.summary, &self.body) == (&other.key, &other.summary, &other.body)
+    }
+
+    /// The change that saves it.
+    pub fn delta(&self) -> delta::Note<'_> {
+        let body = match &self.body {
+            NoteBody::Text(text) => Body::Text(text),
+            NoteBody::Json(json) => Body::Json(json.as_str()),
+        };
+        delta::Note { key: &self.key, summary: self.summary.as_deref(), body }
+    }
+}
+
 impl NotesView {
     /// The note under `key`, if there is one.
     ///

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cli")]
 mod cli;
+mod back;
 mod conversations;
 mod corpora;
 mod diff;
@@ -12,6 +13,7 @@ mod format;
 mod fuzzing;
 mod log;
 mod handles;
+mod history;
 mod interchange;
 mod names;
 mod payload;

@@ -42,6 +42,7 @@ pub(crate) fn agree(state: &State, log: &Buffer, oracle: &Oracle) {
         agree_on_rows(state, log, id, &handles);
         agree_on_ring(state, log, id, &handles);
         agree_on_entries(state, id, &handles);
+        assert_eq!(state.cleared(id), handles.cleared, "the last clear of {id}");
         for kind in [HandleKind::Notes, HandleKind::Vector] {
             for key in ["", "a", "b", "B", "a/b", "a/c", "a-/a", "z", "é", "a/b/c", "/", "  ", "never"] {
                 let last = handles.chains.get(&(kind, key.to_owned())).copied().unwrap_or_default();

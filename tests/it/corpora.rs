@@ -117,6 +117,18 @@ fn seeds_of_decode() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// Seeds of `recover`: every log as it is, and with one change of each kind to each of its files.
+fn seeds_of_recover() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (which, log) in crate::fuzzing::recover::LOGS.iter().enumerate() {
+        seeds.push(vec![which as u8]);
+        for path in 0..log.len() {
+            seeds.extend((0..10).map(|what| vec![which as u8, 1, path as u8, what, 0, 7, 40, 7, 1, 2]));
+        }
+    }
+    seeds
+}
+
 /// Lines of the sample and of the specimens' dumps, which hold every operation.
 fn lines() -> Vec<String> {
     let mut out = Vec::new();
@@ -137,7 +149,8 @@ fn seeds_are_written_where_they_are_asked_for() {
     let Some(root) = std::env::var_os("MNEMOLOG_WRITE_SEEDS").map(PathBuf::from) else { return };
     let lines = lines();
     let blocks: Vec<Vec<u8>> = lines.chunks(6).map(|lines| lines.join("\n").into_bytes()).collect();
-    for (target, seeds) in [("decode", seeds_of_decode()), ("interchange", blocks)] {
+    let seeds = [("decode", seeds_of_decode()), ("recover", seeds_of_recover()), ("interchange", blocks)];
+    for (target, seeds) in seeds {
         let folder = root.join(target);
         fs::create_dir_all(&folder).expect("a folder for seeds");
         for (number, seed) in seeds.iter().enumerate() {

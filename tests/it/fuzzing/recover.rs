@@ -1,4 +1,5 @@
-//! A small log of the specimens, changed as the input says, then opened for reading and for writing, read in every
+//! A small log of the specimens, whole, compacted, or with a change of several files under way, changed as the
+//! input says, then opened for reading and for writing, read in every
 //! way, written to, and verified.
 //!
 //! Laws: nothing panics; what `verify` calls whole opens; reading and writing agree on what is there; what opens
@@ -10,12 +11,13 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use mnemolog::codec::frame::{self, Seed};
-use mnemolog::codec::segment::{Durable, FRAMES_START, SegmentHeader};
+use mnemolog::codec::intent::INTENT_MAGIC;
+use mnemolog::codec::segment::{DURABLE_BYTES, DURABLE_MAGIC, Durable, FRAMES_START, SegmentHeader};
 use mnemolog::disk::MemoryDisk;
 use mnemolog::error::Error;
 use mnemolog::{Frame, Store};
 
-use super::checksums::mend_segment;
+use super::checksums::{mend_file, mend_segment};
 use super::input::Input;
 use super::look;
 
@@ -23,6 +25,7 @@ type Files = BTreeMap<&'static str, Vec<u8>>;
 
 const FIRST: &str = "log/00000000000000000001.seg";
 const DURABLE: &str = "DURABLE";
+const INTENT: &str = "INTENT";
 
 macro_rules! specimen {
     ($name:literal) => {
@@ -30,8 +33,10 @@ macro_rules! specimen {
     };
 }
 
-/// The logs: two segments of every operation; one that ends unsynced; a seal without a successor; lost frames; a base.
-const LOGS: [&[(&str, &[u8])]; 5] = [
+/// The logs: two segments of every operation; one that ends unsynced; a seal without a successor; lost frames; zeros
+/// behind what is promised; a base in two files; and a compaction that was stated, with none, one and all of its new
+/// files in place.
+pub(crate) const LOGS: [&[(&str, &[u8])]; 9] = [
     &[
         (DURABLE, specimen!("whole/DURABLE")),
         (FIRST, specimen!("whole/log/00000000000000000001.seg")),
@@ -44,7 +49,27 @@ const LOGS: [&[(&str, &[u8])]; 5] = [
         (DURABLE, specimen!("zero-tail/DURABLE")),
         (FIRST, specimen!("zero-tail/log/00000000000000000001.seg")),
     ],
+    &[
+        (DURABLE, specimen!("base/DURABLE")),
+        ("log/00000000000000000008.1.base", specimen!("base/log/00000000000000000008.1.base")),
+        ("log/00000000000000000008.2.base", specimen!("base/log/00000000000000000008.2.base")),
+        ("log/00000000000000000008.seg", specimen!("base/log/00000000000000000008.seg")),
+    ],
+    &compaction(["log/00000000000000c4.1.tmp", "log/00000000000000c4.2.tmp"]),
+    &compaction(["log/00000000000000000003.seg", "log/00000000000000c4.2.tmp"]),
+    &compaction(["log/00000000000000000003.seg", "log/00000000000000000003.1.base"]),
 ];
+
+/// The specimen with an INTENT, its new segment and its new base under the names that they have at the time.
+const fn compaction([segment, base]: [&str; 2]) -> [(&str, &[u8]); 5] {
+    [
+        (DURABLE, specimen!("intent/DURABLE")),
+        (INTENT, specimen!("intent/INTENT")),
+        (FIRST, specimen!("intent/log/00000000000000000001.seg")),
+        (segment, specimen!("intent/log/00000000000000000003.seg")),
+        (base, specimen!("intent/log/00000000000000c4.2.tmp")),
+    ]
+}
 
 /// What a log holds unchanged: the digest of every frame, and every place that promises something.
 struct Truth {
@@ -73,6 +98,9 @@ fn promises(path: &'static str, bytes: &[u8]) -> Vec<Promise> {
     if path == DURABLE {
         let frame = Durable::decode(bytes).expect("a good specimen").frame;
         return vec![Promise { path, range: 0..bytes.len(), frame }];
+    }
+    if path == INTENT {
+        return Vec::new();
     }
     let seed = Seed::new(SegmentHeader::decode_either(bytes).expect("a good specimen").salt);
     let (mut at, mut found) = (FRAMES_START as usize, Vec::new());
@@ -164,7 +192,7 @@ fn agree(writer: &Store, last: Frame, seen: &[Option<u128>]) {
     assert!(digests[seen.len()..].iter().all(Option::is_none), "a writer sees more than a reader");
 }
 
-/// One change. Answers whether it cannot forge a checksum.
+/// One change. Answers whether it forges no checksum, and leaves alone which log it is.
 fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
     let paths: Vec<&str> = files.keys().copied().collect();
     if paths.is_empty() {
@@ -175,7 +203,8 @@ fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
     let file = files.get_mut(path).expect("one of the files");
     // Mostly where frames are, which is near the beginning.
     let reach = if input.chance(4) { file.len() } else { file.len().min(6200) };
-    let at = if input.chance(8) { input.place(reach) } else { (4096 + input.place(2048)).min(file.len()) };
+    let anywhere = input.chance(8) || file.len() <= 4096;
+    let at = if anywhere { input.place(reach) } else { (4096 + input.place(2048)).min(file.len()) };
     let len = (1 + input.place(64)).min(file.len() - at);
     match what {
         0 if !file.is_empty() => {
@@ -197,7 +226,14 @@ fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
             return false;
         }
         7 => {
-            mend_segment(file);
+            match path {
+                DURABLE => mend_file(file, DURABLE_MAGIC, DURABLE_BYTES),
+                INTENT => {
+                    let len = file.len();
+                    mend_file(file, INTENT_MAGIC, len);
+                }
+                _ => mend_segment(file),
+            }
             return false;
         }
         8 => {
@@ -211,14 +247,16 @@ fn change(input: &mut Input<'_>, files: &mut Files) -> bool {
             file.extend_from_slice(&tail);
         }
     }
-    true
+    // Without its INTENT the log is the one before the change.
+    path != INTENT
 }
 
 /// What was promised is there, and every frame holds what it held.
 fn kept(store: &Store, truth: &Truth, promised: Frame) {
     let last = store.appended();
     assert!(last >= promised, "frame {promised} was promised, and the log opens with {last}");
-    for frame in 0..=last.0 {
+    // Where every file is gone a new store begins, whose frame 0 is not compacted.
+    for frame in 1..=last.0 {
         let digest = truth.digests.get(frame as usize).copied().flatten();
         assert_eq!(self::digest(store, frame), digest, "frame {frame}");
     }

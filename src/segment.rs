@@ -6,13 +6,14 @@
 //! Invariants: what lies below the published length never changes, except that recovery may write the very
 //! same bytes again; the file never shrinks; a header is synced before the file gets its name.
 
+mod search;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::frame::{
     self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seed,
-    frame_header,
 };
 use crate::codec::payload;
 use crate::codec::segment::{BadHeader, FORMAT_VERSION, FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader};
@@ -20,6 +21,7 @@ use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk, File, FileId, Map};
 use crate::error::{Error, Result};
 use crate::position::{Frame, SegmentId, Time};
+pub use search::{Search, find_promise};
 
 /// The directory of the log.
 pub const LOG_DIR: &str = "log";
@@ -46,18 +48,7 @@ pub struct Segment {
     map: Option<Map>,
     reserved: AtomicU64,
     published: AtomicU64,
-    frames_read: AtomicU64,
-    envelopes_read: AtomicU64,
     display: std::path::PathBuf,
-}
-
-/// What was read of files of the log since they were opened: a statistic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reads {
-    /// Frames that were read and checked, of any kind: while opening, replaying, comparing, or to show a version.
-    pub frames: u64,
-    /// Envelopes that were read and checked alone, each for the body of one note, row or episode.
-    pub envelopes: u64,
 }
 
 /// How segments are opened.
@@ -172,20 +163,7 @@ impl Segment {
         };
         let seed = Seed::new(header.salt);
         let (reserved, published) = (AtomicU64::new(reserved), AtomicU64::new(FRAMES_START));
-        let (frames_read, envelopes_read) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Segment {
-            id,
-            header,
-            seed,
-            file,
-            file_id,
-            map,
-            reserved,
-            published,
-            frames_read,
-            envelopes_read,
-            display,
-        })
+        Ok(Segment { id, header, seed, file, file_id, map, reserved, published, display })
     }
 
     /// Which file of the log this is.
@@ -300,39 +278,6 @@ impl Segment {
         Ok((bytes.len() == len).then_some(Cow::Owned(bytes)))
     }
 
-    /// Reads the published frame that begins at `offset`, and answers what `take` makes of it.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] with its place if no whole commit or base with this number stands there, or for what
-    /// `take` answers; [`Error::Io`].
-    pub fn frame<R>(
-        &self,
-        offset: u64,
-        number: Frame,
-        take: impl FnOnce(&CheckedFrame<'_>) -> Result<R, Malformed>,
-    ) -> Result<R> {
-        let corrupt = |m| self.corrupt(number, m);
-        let outside = || corrupt(Malformed::new("frame", offset, "published bytes", "none"));
-        let head = self.read(offset, FRAME_HEADER_BYTES)?.ok_or_else(outside)?;
-        let header = FrameHeader::decode(&head, offset).map_err(corrupt)?;
-        let bytes = self.read(offset, header.frame_bytes())?.ok_or_else(outside)?;
-        self.frames_read.fetch_add(1, Ordering::Relaxed);
-        let frame = frame::decode(&bytes, offset, &self.seed).map_err(corrupt)?;
-        let FrameHeader { kind, number: found, .. } = frame.header;
-        if found != number || !matches!(kind, FrameKind::Commit | FrameKind::Base) {
-            return Err(corrupt(Malformed::new("frame number", offset, number, found)));
-        }
-        take(&frame).map_err(corrupt)
-    }
-
-    /// What was read of this file.
-    pub fn reads(&self) -> Reads {
-        Reads {
-            frames: self.frames_read.load(Ordering::Relaxed),
-            envelopes: self.envelopes_read.load(Ordering::Relaxed),
-        }
-    }
-
     /// One whole envelope that was published, its own checksum found right.
     ///
     /// # Errors
@@ -342,7 +287,6 @@ impl Segment {
         let head = self.read(offset, 4)?.ok_or_else(|| self.corrupt(frame, outside()))?;
         let len = payload::envelope_bytes(&head, offset).map_err(|m| self.corrupt(frame, m))?;
         let bytes = self.read(offset, len)?.ok_or_else(|| self.corrupt(frame, outside()))?;
-        self.envelopes_read.fetch_add(1, Ordering::Relaxed);
         payload::decode(&bytes, offset, payload::Trust::Alone(&self.seed))
             .map_err(|m| self.corrupt(frame, m))?;
         Ok(bytes)
@@ -479,7 +423,6 @@ impl<'s> Walk<'s> {
         self.ensure(len)?;
         let start = usize::try_from(offset - self.buffer_at).unwrap_or(usize::MAX);
         let bytes = self.buffer.get(start..).and_then(|b| b.get(..len)).unwrap_or_default();
-        self.segment.frames_read.fetch_add(1, Ordering::Relaxed);
         match frame::decode(bytes, offset, &self.segment.seed) {
             Ok(frame) => {
                 self.offset += len as u64;
@@ -500,35 +443,4 @@ impl<'s> Walk<'s> {
         }
         Ok(self.buffer.get(start..).and_then(|b| b.get(..len)).unwrap_or_default())
     }
-}
-
-/// Looks through `bytes`, which stand at `offset` of the file, for a frame that promises `wanted` or more.
-///
-/// Number and chain of such a frame do not matter: that it was written with this file's salt for this very
-/// place says that `wanted` was durable then. Answers its offset and its promise.
-pub fn find_promise(bytes: &[u8], offset: u64, seed: &Seed, wanted: Frame) -> Option<(u64, Frame)> {
-    let (at, frame) = find_frame(bytes, offset, seed, |header| header.durable >= wanted)?;
-    Some((at, frame.header.durable))
-}
-
-/// Looks through `bytes`, which stand at `offset` of the file, for the first frame that is whole in itself and
-/// whose header is `wanted`.
-pub fn find_frame<'a>(
-    bytes: &'a [u8],
-    offset: u64,
-    seed: &Seed,
-    wanted: impl Fn(&FrameHeader) -> bool,
-) -> Option<(u64, CheckedFrame<'a>)> {
-    let step = FRAME_ALIGN as usize;
-    (0..bytes.len()).step_by(step).find_map(|i| {
-        let at = offset + i as u64;
-        let rest = bytes.get(i..)?;
-        // The own offset rules out almost every place, before an error is written that nobody reads.
-        let own = rest.get(frame_header::OWN_OFFSET..)?.first_chunk().copied().map(u32::from_le_bytes)?;
-        if u64::from(own) != at {
-            return None;
-        }
-        FrameHeader::decode(rest, at).ok().filter(&wanted)?;
-        Some((at, frame::decode(rest, at, seed).ok()?))
-    })
 }

@@ -5,6 +5,7 @@
 //! place, or left over behind a cut are no frame. A zeroed header is space that was never written.
 
 use super::segment::time;
+use super::sums::POLYNOMIAL;
 use super::wire::{Malformed, Reader, padded, put};
 use crate::position::{Frame, Time};
 
@@ -84,9 +85,6 @@ impl FrameKind {
         }
     }
 }
-
-/// CRC-32 of IEEE 802.3, its bits reflected.
-const POLYNOMIAL: u32 = 0xEDB8_8320;
 
 /// The checksum of everything in one file, begun with the file's salt.
 #[derive(Clone, Debug)]
@@ -233,10 +231,22 @@ pub fn is_unwritten(bytes: &[u8]) -> bool {
 /// As [`FrameHeader::decode`]; fewer bytes than the header says; a wrong checksum; padding or delta count
 /// that do not fit the kind.
 pub fn decode<'a>(bytes: &'a [u8], offset: u64, seed: &Seed) -> Result<CheckedFrame<'a>, Malformed> {
+    decode_with(bytes, offset, |whole| seed.crc_without(whole, frame_header::CRC))
+}
+
+/// As [`decode`], with a checksum that the caller takes, of the frame's bytes without the four of the checksum itself.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_with<'a>(
+    bytes: &'a [u8],
+    offset: u64,
+    sum: impl FnOnce(&[u8]) -> u32,
+) -> Result<CheckedFrame<'a>, Malformed> {
     let header = FrameHeader::decode(bytes, offset)?;
     let mut r = Reader::new(bytes, offset);
     let whole = r.bytes("frame", header.frame_bytes())?;
-    let crc = seed.crc_without(whole, frame_header::CRC);
+    let crc = sum(whole);
     if crc != header.crc {
         let (e, f) = (format!("{crc:#010x}"), format!("{:#010x}", header.crc));
         return Err(Malformed::new("frame checksum", offset + frame_header::CRC as u64, e, f));

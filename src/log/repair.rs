@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::intent::{self, INTENT};
-use super::recover::{Found, damage, lock_error, looks_like_store, read_durable, refuse_network};
+use super::promise;
+use super::recover::{Found, damage, lock_error, looks_like_store, refuse_network};
 use super::settle;
 use super::verify::{self, Finding, Severity, read_whole};
 use crate::codec::frame::{FrameKind, LostRange, Seed, decode};
@@ -26,7 +27,7 @@ use crate::codec::segment::{BadHeader, Durable, FORMAT_VERSION, FRAMES_START, Se
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Evidence, Result};
 use crate::position::{Frame, SegmentId, Time};
-use crate::segment::{LOG_DIR, find_frame};
+use crate::segment::{LOG_DIR, Search};
 use sequence::Sequence;
 
 /// What a repair found and did. Nothing was done where nothing is damaged.
@@ -82,7 +83,7 @@ pub fn repair(disk: &Arc<dyn Disk>, lock_wait: Duration, allow_network: bool, no
     let found = report.findings.into_iter().filter(|finding| finding.severity == Severity::Damage);
     repaired.damage.extend(found);
     disk.create_dir(LOG_DIR).map_err(|e| Error::io("creating", disk.root().join(LOG_DIR), e))?;
-    let durable = read_durable(disk)?;
+    let durable = promise::read(disk)?;
     let files = Files::look(disk, durable)?;
     let promised = durable.filter(|d| d.store == files.store).map_or(Frame::ZERO, |d| d.frame);
     Sequence::begin(disk, files.store, promised, now, &mut repaired)?.repair(files)?;
@@ -211,7 +212,9 @@ impl Known {
             _ => named,
         };
         let frames = bytes.get(FRAMES_START as usize..).unwrap_or_default();
-        let whole = seed.as_ref().and_then(|seed| find_frame(frames, FRAMES_START, seed, |_| true));
+        let whole = seed
+            .as_ref()
+            .and_then(|seed| Search::new(frames, FRAMES_START, seed).frame(FRAMES_START, |_| true));
         let time = whole.map(|(_, frame)| frame.header.time);
         Ok(Known { id, name, header, seed, time })
     }

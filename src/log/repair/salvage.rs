@@ -11,7 +11,7 @@ use crate::codec::payload;
 use crate::codec::segment::FRAMES_START;
 use crate::log::verify::{faults, promise_max};
 use crate::position::{Frame, SegmentId, Time};
-use crate::segment::{Chain, find_frame, find_promise};
+use crate::segment::{Chain, Search};
 
 /// A file to look through, and what is known around it.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl<'f> Salvage<'f> {
 
     fn walk(&mut self, source: &Source<'f>, seed: &Seed) {
         let bytes = source.bytes;
-        let (mut at, mut frames) = (FRAMES_START, 0);
+        let (mut at, mut frames, mut search) = (FRAMES_START, 0, Search::new(bytes, 0, seed));
         loop {
             let start = usize::try_from(at).unwrap_or(usize::MAX);
             let rest = bytes.get(start..).unwrap_or_default();
@@ -98,15 +98,13 @@ impl<'f> Salvage<'f> {
             let follows = whole.as_ref().is_some_and(|f| {
                 fits_file(f, source.id) && self.chain.clone().follow(f, at).is_ok() && !beyond(f, source.top)
             });
-            if !follows && self.is_unclean(source, rest, at, seed) {
+            if !follows && self.is_unclean(source, at, &mut search) {
                 self.cut_bytes = used(rest);
                 return;
             }
             let next = match whole {
                 Some(frame) => Some((at, frame)),
-                None => bytes
-                    .get(start + FRAME_ALIGN as usize..)
-                    .and_then(|behind| find_frame(behind, at + FRAME_ALIGN, seed, |_| true)),
+                None => search.frame(at + FRAME_ALIGN, |_| true),
             };
             let Some((found, frame)) = next else { return self.give_up(bytes, at) };
             self.gap(found - at);
@@ -117,12 +115,12 @@ impl<'f> Salvage<'f> {
     }
 
     /// Whether what does not follow here is an end that nobody promised.
-    fn is_unclean(&self, source: &Source<'_>, rest: &[u8], at: u64, seed: &Seed) -> bool {
+    fn is_unclean(&self, source: &Source<'_>, at: u64, search: &mut Search<'_>) -> bool {
         let wanted = self.chain.number.next().unwrap_or_default();
         source.top.is_none()
             && !source.id.is_base()
             && source.promised.max(self.promise) < wanted
-            && find_promise(rest, at, seed, wanted).is_none()
+            && !search.is_promised(at, wanted)
     }
 
     /// Keeps a whole frame, or says what speaks against it by leaving it out.

@@ -15,9 +15,9 @@ use crate::codec::segment::{
 use crate::codec::wire::Malformed;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::log::recover::DURABLE;
+use crate::log::promise::DURABLE;
 use crate::position::{Frame, SegmentId, Time};
-use crate::segment::{Chain, find_frame, find_promise};
+use crate::segment::{Chain, Search};
 
 /// Walks the files of a log in their order.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ struct At<'f> {
     path: String,
     bytes: &'f [u8],
     seed: Seed,
+    search: Search<'f>,
     last: bool,
     /// Where the next frame stands.
     offset: u64,
@@ -105,7 +106,8 @@ impl Walker {
         self.lineage(id, &path, &header);
         let seed = Seed::new(header.salt);
         let (offset, frames, damaged, sealed) = (FRAMES_START, 0, false, false);
-        let mut at = At { id, path, bytes, seed, last, offset, frames, damaged, sealed };
+        let search = Search::new(bytes, 0, &seed);
+        let mut at = At { id, path, bytes, seed, search, last, offset, frames, damaged, sealed };
         self.nonce = None;
         self.frames(&mut at);
         self.behind(&mut at);
@@ -194,7 +196,7 @@ impl Walker {
             if rest.iter().all(|&b| b == 0) {
                 return;
             }
-            let (offset, bytes) = (at.offset, at.bytes);
+            let offset = at.offset;
             let decoded = if frame::is_unwritten(rest) {
                 let expected = format!("frame {}", self.wanted());
                 Err(Malformed::new("frame header", offset, expected, "zeros"))
@@ -209,13 +211,9 @@ impl Walker {
                     }
                     Err(reason) => self.gap(at, reason).then_some((offset, frame)),
                 },
-                Err(reason) => self
-                    .gap(at, reason)
-                    .then(|| {
-                        let from = usize::try_from(offset + FRAME_ALIGN).unwrap_or(usize::MAX);
-                        find_frame(bytes.get(from..)?, offset + FRAME_ALIGN, &at.seed, |_| true)
-                    })
-                    .flatten(),
+                Err(reason) => {
+                    self.gap(at, reason).then(|| at.search.frame(offset + FRAME_ALIGN, |_| true)).flatten()
+                }
             };
             let Some((offset, frame)) = next else {
                 self.end_found |= at.damaged;
@@ -245,9 +243,8 @@ impl Walker {
     fn gap(&mut self, at: &mut At<'_>, reason: Malformed) -> bool {
         let (wanted, offset) = (self.wanted(), at.offset);
         let ours = |d: &Durable| self.store.is_none_or(|store| store == d.store);
-        let promised = self.promised.is_some_and(|d| ours(&d) && d.frame >= wanted)
-            || find_promise(at.rest(), offset, &at.seed, wanted).is_some();
-        if at.last && !promised && !at.id.is_base() {
+        let promised = self.promised.is_some_and(|d| ours(&d) && d.frame >= wanted);
+        if at.last && !at.id.is_base() && !promised && !at.search.is_promised(offset, wanted) {
             self.find(Severity::Unclean, &at.path, offset, wanted, reason);
             return false;
         }

@@ -191,14 +191,14 @@ def header_of(file):
 
 
 def durable_of(root):
-    """The promise as (store id, frame), or None: whatever does not check out promises nothing."""
+    """The promise as (store id, frame), or None: what does not check out promises nothing. A newer one is no torn one."""
     try:
         data = read_file(os.path.join(root, "DURABLE"))[:64]
         if len(data) < 64:
             return None
         begin(data, b"MNEMDURA")
         return (data[16:32], struct.unpack_from("<Q", data, 32)[0]) if not any(data[56:]) else None
-    except (FileNotFoundError, Bad, Newer):
+    except (FileNotFoundError, Bad):
         return None
 
 
@@ -246,12 +246,14 @@ class LogFile:
 
 
 def files_of(root):
+    """The files of the log, in order, and what is wrong with INTENT, if anything is: then files are taken as they are named."""
     directory = os.path.join(root, "log")
     present = set(os.listdir(directory)) if os.path.isdir(directory) else set()
+    unsound = None
     try:
         moves, drops = intent_of(root) or ([], set())
     except Bad as bad:
-        raise Damaged("INTENT", 0, 0, str(bad)) from None
+        moves, drops, unsound = [], set(), str(bad)
     moved = {target for _, target, _ in moves}
     files = [LogFile(name, name) for name in present - drops - moved if is_log_name(name)]
     for temporary, target, salt in moves:
@@ -259,7 +261,7 @@ def files_of(root):
             files.append(LogFile(target, temporary if temporary in present else target, salt))
     if not files and not os.path.exists(os.path.join(root, "DURABLE")):
         raise NotAStore(f"{root} is not a store: it holds no log")
-    return sorted(files, key=lambda file: file.order)
+    return sorted(files, key=lambda file: file.order), unsound
 
 
 def is_log_name(name):
@@ -646,9 +648,19 @@ class Output:
 
 def read(root, out):
     """Prints a store; answers the exit code."""
-    durable, files = durable_of(root), files_of(root)
+    about = "INTENT"
+    try:
+        files, unsound = files_of(root)
+        about = "DURABLE"
+        durable = durable_of(root)
+    except Newer as newer:
+        say(f"{about} has {newer}; use a newer reader")
+        out.end("newer", file=about, version=newer.version)
+        return 1
     log = Log(durable, out)
     if not files:
+        if unsound:
+            raise Damaged("INTENT", 0, 0, unsound)
         if durable and durable[1]:
             raise Damaged("log", 0, 1, f"DURABLE promises frame {durable[1]}, and the log has no file")
         raise NotAStore(f"{root} is not a store yet: its log has no file")
@@ -671,6 +683,8 @@ def read(root, out):
         if not last and not sealed:
             raise Damaged(file.name, offset, log.number + 1, problem or "the file ends without a seal and is not the last")
     verdict, what = log.verdict(file, data, header.seed, offset, sealed, problem)
+    if unsound:
+        raise Damaged("INTENT", 0, log.number + 1, unsound)
     if verdict == "unclean":
         say(f"{file.name}: unclean end at byte {offset}, after frame {log.number}: {what}; nothing promised more")
     out.end(verdict, file=file.name, offset=offset, frame=log.number)
@@ -708,9 +722,6 @@ def main(arguments):
         return read(paths[0], out)
     except NotAStore as problem:
         say(problem)
-        return 1
-    except Newer as newer:
-        say(f"INTENT has {newer}; use a newer reader")
         return 1
     except Damaged as damage:
         say(f"{damage.file}: damaged at byte {damage.offset}, where frame {damage.frame} should be readable: {damage.what}")

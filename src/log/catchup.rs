@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use super::recover::{self, Checked, Fold, Found, Opening, Unproven, read_durable};
-use super::{Files, Index, intent};
+use super::recover::{self, Checked, Fold, Found, Opening, Unproven};
+use super::{Files, Index, intent, promise};
 use crate::codec::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::codec::segment::StoreId;
 use crate::disk::{Access, Disk};
@@ -113,7 +113,7 @@ pub(super) fn all_there(
     Ok(true)
 }
 
-pub(super) fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
+fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
     let path = format!("{LOG_DIR}/{name}");
     match disk.id(&path) {
         Ok(id) => Ok(id == segment.file_id()),
@@ -179,7 +179,7 @@ pub(super) fn for_writing(
     if durable < place.chain.number || intent::read(&**disk)?.is_some() {
         return Ok(None);
     }
-    let Some(promise) = read_durable(&**disk)?.filter(|d| d.store == place.store) else { return Ok(None) };
+    let Some(promise) = promise::read(&**disk)?.filter(|d| d.store == place.store) else { return Ok(None) };
     let Some(mut checked) = go_on(&**disk, options, files, place, Access::Write, fold)? else {
         return Ok(None);
     };
@@ -220,7 +220,7 @@ pub(super) fn for_reading(
         Err(e) if is_gone(&e) => Ok(None),
         other => other,
     };
-    let promise = read_durable(disk)?.filter(|d| d.store == place.store).map_or(Frame::ZERO, |d| d.frame);
+    let promise = promise::read(disk)?.filter(|d| d.store == place.store).map_or(Frame::ZERO, |d| d.frame);
     if quick
         && let Some(checked) = go_on(fold)?
         && checked.chain.number >= promise

@@ -3,7 +3,7 @@
 //! Whoever takes the lock and finds INTENT finishes it before anything else, so that the change has either
 //! happened wholly or not begun. Nothing is built here: all new files lie under their temporary names.
 
-use crate::codec::intent::Intent;
+use crate::codec::intent::{Intent, Move};
 use crate::codec::segment::{BadHeader, FORMAT_VERSION, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk};
@@ -36,6 +36,32 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<Intent>> {
         }
         Err(BadHeader::Malformed(reason)) => Err(damage(disk, INTENT, reason)),
     }
+}
+
+/// INTENT as a reader takes it, who finishes nothing: the change under way, to be read through, and what speaks
+/// against it. One that does not check out is not read through, and files are then taken as they are named.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NewerFormat`].
+pub(super) fn read_through(disk: &dyn Disk) -> Result<(Option<Intent>, Option<Damage>)> {
+    let unsound = |e, intent| match e {
+        Error::Damaged(damage) => Ok((intent, Some(*damage))),
+        other => Err(other),
+    };
+    let intent = match read(disk) {
+        Ok(Some(intent)) => intent,
+        Ok(None) => return Ok((None, None)),
+        Err(e) => return unsound(e, None),
+    };
+    for Move { temporary, target, salt } in &intent.moves {
+        if disk.id(&format!("{LOG_DIR}/{temporary}")).is_ok() {
+            continue;
+        }
+        if let Err(e) = has_salt(disk, &format!("{LOG_DIR}/{target}"), target, intent.store, *salt) {
+            return unsound(e, Some(intent));
+        }
+    }
+    Ok((Some(intent), None))
 }
 
 fn damage(disk: &dyn Disk, name: &str, reason: Malformed) -> Error {
@@ -98,7 +124,13 @@ pub(super) fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
 
 fn has_salt(disk: &dyn Disk, path: &str, name: &str, store: StoreId, salt: u64) -> Result<()> {
     let display = disk.root().join(path);
-    let file = disk.open(path, Access::Read).map_err(|e| Error::io("opening", &display, e))?;
+    let file = match disk.open(path, Access::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let reason = Malformed::new("file", 0, "the file that INTENT states, under either name", "none");
+            return Err(damage(disk, name, reason));
+        }
+        other => other.map_err(|e| Error::io("opening", &display, e))?,
+    };
     let mut head = vec![0; 4096];
     let len = file.read_at(0, &mut head).map_err(|e| Error::io("reading", &display, e))?;
     let header = SegmentHeader::decode_either(head.get(..len).unwrap_or_default());

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::catchup::{self, Place};
 use super::commit::Tail;
+use super::promise::{self, DURABLE};
 use super::settle::{self, Verdict};
 use super::{Files, Index, Met, intent};
 use crate::codec::frame::{CheckedFrame, FrameKind, LostRange, Seal};
-use crate::codec::segment::{DURABLE_BYTES, Durable, FRAMES_START, StoreId};
+use crate::codec::segment::{Durable, FRAMES_START, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk, File, Lock, LockError};
 use crate::error::{Damage, Error, Evidence, Recovery, Result};
@@ -22,8 +23,6 @@ use crate::segment::{Chain, LOG_DIR, Opened, Segment, SegmentOptions, Step, Walk
 /// The names that a store's directory may hold.
 pub const ROOT_NAMES: [&str; 7] =
     ["LOCK", "DURABLE", "INTENT", "INTENT.tmp", "log", "checkpoints", "quarantine"];
-/// The name of the promise.
-pub(super) const DURABLE: &str = "DURABLE";
 
 /// What a log is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +152,7 @@ pub(super) fn open_locked(
 ) -> Result<Opening> {
     let finished_intent = intent::finish(&**disk)?;
     settle::remove_temporaries(&**disk)?;
-    let promised = read_durable(&**disk)?;
+    let promised = promise::read(&**disk)?;
     let mut found = Found::look(&**disk, Access::Write)?;
     if found.files.is_empty() {
         let first = SegmentId::Segment { first: Frame(1) };
@@ -208,12 +207,12 @@ pub(super) fn open_for_reading(
         if !looks_like_store(disk)? {
             return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
         }
-        let intent = intent::read(disk)?;
+        let (intent, unsound) = intent::read_through(disk)?;
         // The promise is read before the frames: what it covers is in the log already.
-        let promised = read_durable(disk)?;
+        let promised = promise::read(disk)?;
         let found = Found::look_through(disk, intent.as_ref())?;
         if found.files.is_empty() {
-            return Err(Error::NoSuchStore { path: disk.root().to_path_buf() });
+            return Err(unsound.map_or(Error::NoSuchStore { path: disk.root().to_path_buf() }, Error::from));
         }
         let listed = found.files.clone();
         let checked = match found.check(disk, options, promised, fold) {
@@ -226,8 +225,17 @@ pub(super) fn open_for_reading(
             _ if checked.stands_now()? => Verdict::Clean,
             other => other,
         };
+        let verdict = match (verdict, unsound) {
+            (Verdict::Damaged(damage), _) => Verdict::Damaged(damage),
+            // Each file was checked, and so was that they follow one another; that they are all from before the
+            // change or all from after it, nobody can say.
+            (_, Some(damage)) => {
+                Verdict::Damaged(Damage { frame: checked.chain.number.next().unwrap_or_default(), ..damage })
+            }
+            (verdict, None) => verdict,
+        };
         // A change of several files keeps names: files from before it and after it must not be taken together.
-        if intent::read(disk)? != intent || !catchup::all_there(disk, &checked.segments, &listed)? {
+        if intent::read_through(disk)?.0 != intent || !catchup::all_there(disk, &checked.segments, &listed)? {
             continue;
         }
         damaged += usize::from(matches!(verdict, Verdict::Damaged(_)));
@@ -237,19 +245,6 @@ pub(super) fn open_for_reading(
     }
     let replaced = std::io::Error::other("its files were replaced again and again meanwhile");
     Err(Error::io("reading", disk.root().join(LOG_DIR), replaced))
-}
-
-/// The promise, if there is one that can be read. A torn or foreign one is no promise.
-pub(super) fn read_durable(disk: &dyn Disk) -> Result<Option<Durable>> {
-    let path = || disk.root().join(DURABLE);
-    let file = match disk.open(DURABLE, Access::Read) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io("opening", path(), e)),
-    };
-    let mut bytes = [0; DURABLE_BYTES];
-    let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", path(), e))?;
-    Ok(Durable::decode(bytes.get(..read).unwrap_or_default()).ok())
 }
 
 pub(super) fn damage(
@@ -298,9 +293,9 @@ impl Found {
         });
         for change in &intent.moves {
             let Some(id) = SegmentId::from_file_name(&change.target) else { continue };
-            let built = disk.id(&format!("{LOG_DIR}/{}", change.temporary)).is_ok();
-            let name = if built { &change.temporary } else { &change.target };
-            found.files.push((id, name.clone()));
+            let is_there = |name: &&String| disk.id(&format!("{LOG_DIR}/{name}")).is_ok();
+            let name = [&change.temporary, &change.target].into_iter().find(is_there);
+            found.files.extend(name.map(|name| (id, name.clone())));
         }
         found.files.sort();
         Ok(found)

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::catchup::Place;
 use super::commit::Tail;
-use super::recover::{Checked, DURABLE, Opening, Writing, damage};
+use super::promise::DURABLE;
+use super::recover::{Checked, Opening, Writing, damage};
 use super::{Files, intent};
 use crate::codec::segment::{DURABLE_BYTES, Durable, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
@@ -207,7 +208,7 @@ pub(super) fn keep(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 /// Opens DURABLE for writing, or makes it; its name is durable then.
-pub(super) fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
+fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
     let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
     let file = match disk.open(DURABLE, Access::Write) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {

@@ -13,13 +13,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::intent::{self, INTENT};
-use super::recover::{DURABLE, Found, looks_like_store};
+use super::promise::{self, DURABLE};
+use super::recover::{Found, looks_like_store};
 use super::settle::QUARANTINE;
 use crate::codec::intent::Intent;
-use crate::codec::segment::{BadHeader, Durable};
+use crate::codec::segment::Durable;
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk};
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::position::{Frame, SegmentId};
 use crate::segment::LOG_DIR;
 use file::Walker;
@@ -149,37 +150,27 @@ pub(super) fn read_whole(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
 }
 
 fn read_intent(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<Option<Intent>> {
-    match intent::read(disk) {
-        Ok(Some(intent)) => {
-            let reason = Malformed::new("INTENT", 0, "no change under way", "one that was not finished");
-            findings.push(beside(Severity::Unclean, INTENT, reason));
-            Ok(Some(intent))
-        }
-        Err(Error::Damaged(damage)) => {
-            findings.push(beside(Severity::Damage, INTENT, damage.reason));
-            Ok(None)
-        }
-        other => other,
+    let (intent, unsound) = intent::read_through(disk)?;
+    if let Some(Damage { segment, reason, .. }) = unsound {
+        let file = if segment == INTENT { segment } else { format!("{LOG_DIR}/{segment}") };
+        findings.push(beside(Severity::Damage, file, reason));
     }
+    if intent.is_some() {
+        let reason = Malformed::new("INTENT", 0, "no change under way", "one that was not finished");
+        findings.push(beside(Severity::Unclean, INTENT, reason));
+    }
+    Ok(intent)
 }
 
-/// The promise; one that is missing, torn or of a later format is none.
+/// The promise; one that is missing or torn is none.
 fn read_durable(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<Option<Durable>> {
-    let reason = match read_whole(disk, DURABLE) {
-        Ok(bytes) => match Durable::decode(&bytes) {
-            Ok(durable) => return Ok(Some(durable)),
-            Err(BadHeader::Malformed(reason)) => reason,
-            Err(BadHeader::Newer { version }) => {
-                Malformed::new("DURABLE", 0, "this program's format", format!("format {version}"))
-            }
-        },
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Malformed::new("DURABLE", 0, "a promise", "no file")
+    match promise::examine(disk)? {
+        Ok(durable) => Ok(Some(durable)),
+        Err(reason) => {
+            findings.push(beside(Severity::Unclean, DURABLE, reason));
+            Ok(None)
         }
-        Err(e) => return Err(e),
-    };
-    findings.push(beside(Severity::Unclean, DURABLE, reason));
-    Ok(None)
+    }
 }
 
 /// Names in `log/` that are no part of the log.

@@ -80,6 +80,8 @@ fn the_committed_specimens_are_what_the_builders_make() {
     assert_eq!(found, names, "every specimen is made here, and once");
 }
 
+/// Protects promises 1, 2, 3, 4, 5, 8, 11 and 13: `misplaced`, `number-again`, `time-back`, `erased-in-part`,
+/// `newer-version` and their like.
 #[test]
 fn each_specimen_gets_its_stated_verdict_at_its_stated_place() {
     for Specimen { name, verdict: (verdict, frame), what, .. } in all() {

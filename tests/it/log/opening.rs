@@ -11,6 +11,7 @@ use mnemolog::codec::segment::{
 };
 use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::error::{Damage, Error, Evidence};
+use mnemolog::log::Severity;
 use mnemolog::position::{Frame, Last, SegmentId, Time};
 
 use super::spy::Spy;
@@ -89,6 +90,7 @@ fn rotated() -> (MemoryDisk, Arc<dyn Disk>, Vec<String>) {
     (disk, shared, files)
 }
 
+/// Protects promise 5.
 #[test]
 fn a_missing_first_middle_or_last_file_is_damage_in_its_place() {
     let whole = rotated().2;
@@ -117,6 +119,7 @@ fn damage_in_an_earlier_file_is_damage_whatever_is_promised() {
     assert_eq!((found.segment.as_str(), found.offset), (&files[1][4..], FRAMES_START));
 }
 
+/// Protects promise 8.
 #[test]
 fn either_copy_of_a_header_serves_and_without_both_the_file_is_named_as_damaged() {
     for files in 1..=2 {
@@ -136,6 +139,7 @@ fn either_copy_of_a_header_serves_and_without_both_the_file_is_named_as_damaged(
     }
 }
 
+/// Protects promise 13.
 #[test]
 fn a_newer_format_is_believed_from_a_header_whose_checksum_is_right_and_from_no_other() {
     let (disk, shared, files) = rotated();
@@ -156,6 +160,7 @@ fn a_newer_format_is_believed_from_a_header_whose_checksum_is_right_and_from_no_
     assert!(matches!(read(&shared, SMALL), Err(Error::NewerFormat { found: 9, .. })));
 }
 
+/// Protects promises 1 and 5.
 #[test]
 fn a_file_of_a_diverged_copy_or_of_another_store_does_not_continue_the_log() {
     let (disk, shared, files) = rotated();
@@ -383,6 +388,7 @@ fn intended(renamed: bool) -> (MemoryDisk, Arc<dyn Disk>) {
     (disk, shared)
 }
 
+/// Protects promise 10.
 #[test]
 fn a_change_found_under_way_is_read_through_and_finished_by_the_next_writer() {
     for renamed in [false, true] {
@@ -397,6 +403,7 @@ fn a_change_found_under_way_is_read_through_and_finished_by_the_next_writer() {
     }
 }
 
+/// Protects promise 10.
 #[test]
 fn finishing_a_change_survives_a_crash_at_every_call() {
     for call in 0..80 {
@@ -424,9 +431,54 @@ fn an_intent_that_does_not_check_out_or_a_final_file_with_another_salt_stops_a_w
     let (disk, shared) = intended(false);
     disk.flip("INTENT", 40, 1).unwrap();
     assert_eq!(damage(open(&shared, SMALL).unwrap_err()).segment, "INTENT");
+    let left = disk.files();
+    assert_eq!(left, ["INTENT", "LOCK", "checkpoints/c1", &segment(1), "log/0000000000000007.1.tmp"]);
     let (disk, shared) = intended(true);
     let bytes = Built::new(StoreId([5; 16]), 1, 13, 0).note(1, 0, "k1").bytes;
     disk.write_file(&segment(1), &bytes).unwrap();
     assert_eq!(damage(open(&shared, SMALL).unwrap_err()).segment, segment(1)[4..]);
     assert!(disk.files().contains(&"INTENT".to_owned()));
+    disk.remove_file(&segment(1)).unwrap();
+    assert_eq!(damage(open(&shared, SMALL).unwrap_err()).segment, segment(1)[4..]);
+}
+
+/// Protects promise 10. The files follow one another, so what is served is what was written; that it is wholly before the change or wholly
+/// after it, the report does not claim.
+#[test]
+fn a_reader_serves_what_checks_out_beside_an_intent_that_does_not_and_says_so() {
+    for (renamed, held) in [(false, ["k1", "k2", "k3"]), (true, ["k1", "K2", "k3"])] {
+        let (disk, shared) = intended(renamed);
+        disk.flip("INTENT", 40, 1).unwrap();
+        let before = disk.files();
+        let (opening, found) = read(&shared, SMALL).unwrap();
+        assert_eq!(keys(&found), held);
+        let damage = opening.recovery.damage.expect("it says so");
+        assert_eq!((damage.segment.as_str(), damage.frame), ("INTENT", Frame(4)));
+        let findings = mnemolog::log::verify(&disk).unwrap().findings;
+        assert!(
+            findings.iter().any(|f| f.file == "INTENT" && f.severity == Severity::Damage),
+            "{findings:?}"
+        );
+        assert_eq!(disk.files(), before);
+    }
+}
+
+#[test]
+fn a_reader_says_so_where_a_file_is_not_the_one_that_the_intent_states() {
+    for other in [true, false] {
+        let (disk, shared) = intended(true);
+        disk.remove_file(&segment(1)).unwrap();
+        if other {
+            let bytes = Built::new(StoreId([5; 16]), 1, 13, 0).note(1, 0, "k1").bytes;
+            disk.write_file(&segment(1), &bytes).unwrap();
+            let (opening, found) = read(&shared, SMALL).unwrap();
+            assert_eq!(keys(&found), ["k1"]);
+            assert_eq!(opening.recovery.damage.expect("it says so").reason.what, "salt");
+        } else {
+            disk.write_file("DURABLE", b"").unwrap();
+            assert_eq!(damage(read(&shared, SMALL).unwrap_err()).reason.what, "file");
+        }
+        let report = mnemolog::log::verify(&disk).unwrap();
+        assert!(!report.is_whole() && report.findings.iter().any(|f| f.file == segment(1)), "{report:?}");
+    }
 }

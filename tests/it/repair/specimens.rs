@@ -40,7 +40,7 @@ fn every_specimen_is_whole_after_repair_and_has_lost_what_is_stated() {
     let mut stores = Vec::new();
     for (name, before) in specimens::stores_of_all() {
         let disk = disk_of(&before);
-        if name == "newer-version" {
+        if ["newer-version", "newer-promise"].contains(&name) {
             assert!(matches!(repair(&disk), Err(Error::NewerFormat { .. })));
             assert_eq!(contents(&disk), before, "{name}");
             continue;

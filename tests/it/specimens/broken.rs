@@ -241,6 +241,14 @@ fn header(store: &mut Store, path: &str, change: impl Fn(&mut SegmentHeader)) {
     }
 }
 
+/// Makes a record one of the next version; magic, version and checksum keep their places.
+fn newer(record: &mut [u8]) {
+    record[segment_header::VERSION] = 2;
+    let mut plain = record.to_vec();
+    plain.drain(segment_header::CRC..segment_header::CRC + 4);
+    record[segment_header::CRC..][..4].copy_from_slice(&crc32fast::hash(&plain).to_le_bytes());
+}
+
 fn files() -> Vec<Specimen> {
     let whole = || two_segments(0);
     let headers = |name, what, change: fn(&mut SegmentHeader)| {
@@ -280,14 +288,9 @@ fn files() -> Vec<Specimen> {
             }
         }),
         fault("newer-version", ("newer", None), "", whole(), |store| {
-            for offset in [0, 2048] {
-                let header = &mut store.file(SECOND)[offset..offset + 64];
-                header[segment_header::VERSION] = 2;
-                let mut plain = header.to_vec();
-                plain.drain(segment_header::CRC..segment_header::CRC + 4);
-                header[segment_header::CRC..][..4].copy_from_slice(&crc32fast::hash(&plain).to_le_bytes());
-            }
+            [0, 2048].into_iter().for_each(|at| newer(&mut store.file(SECOND)[at..at + 64]));
         }),
+        fault("newer-promise", ("newer", None), "", whole(), |store| newer(store.file("DURABLE"))),
         fault("newer-version-unproved", ("damaged", Some(1)), "checksum", whole(), |store| {
             for copy in [0, 2048] {
                 store.file(FIRST)[copy + segment_header::VERSION] = 2;

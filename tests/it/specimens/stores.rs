@@ -1,7 +1,10 @@
 //! The specimens as whole stores: what opening them makes of each verdict, and what it leaves on the disk.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use mnemolog::disk::{Disk, FileDisk};
 use mnemolog::{Error, Frame, Store as Opened};
 
 use super::build::Store;
@@ -54,6 +57,7 @@ fn a_sound_specimen_opens_for_writing_with_every_frame_and_its_lines_stay() {
     });
 }
 
+/// Protects promise 7.
 #[test]
 fn an_unclean_specimen_is_cut_and_what_was_cut_is_kept() {
     each("unclean", |name, path, end| {
@@ -95,11 +99,19 @@ fn a_damaged_specimen_is_refused_for_writing_and_served_up_to_the_damage() {
     });
 }
 
+/// Protects promise 13.
 #[test]
 fn a_newer_specimen_is_refused_as_newer() {
     each("newer", |name, path, _| {
         for opened in [Opened::open(path), Opened::open_read_only(path)] {
             assert!(matches!(opened, Err(Error::NewerFormat { found: 2, .. })), "{name}: {opened:?}");
         }
+        let before = Store::read(path);
+        let disk: Arc<dyn Disk> = Arc::new(FileDisk::new(path).unwrap());
+        let verified = mnemolog::log::verify(&*disk);
+        assert!(matches!(verified, Err(Error::NewerFormat { found: 2, .. })), "{name}: {verified:?}");
+        let repaired = mnemolog::log::repair(&disk, Duration::ZERO, true, Default::default());
+        assert!(matches!(repaired, Err(Error::NewerFormat { found: 2, .. })), "{name}: {repaired:?}");
+        assert_eq!(Store::read(path), before, "{name}");
     });
 }

@@ -68,14 +68,6 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Takes a file's name away; who has the file open keeps it.
     fn remove(&self, path: &str) -> io::Result<()>;
 
-    /// Takes an empty directory away; the empty path means the root.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::DirectoryNotEmpty`]; [`io::ErrorKind::Unsupported`] where the disk keeps its directories.
-    fn remove_dir(&self, _dir: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     /// Makes durable which names a directory holds.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
@@ -167,6 +159,14 @@ impl Holder {
     /// One line for the lock file.
     fn line(&self) -> String {
         format!("{} {}\n", self.pid, self.host)
+    }
+
+    /// Who took the lock last, as the lock file says: while the lock is held, its holder.
+    pub fn named(disk: &dyn Disk) -> Option<Self> {
+        let file = disk.open(LOCK, Access::Read).ok()?;
+        let mut line = [0; 512];
+        let read = file.read_at(0, &mut line).ok()?;
+        Self::parse(line.get(..read)?)
     }
 
     /// Reads the line back; none if it is torn or was never written.

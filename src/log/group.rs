@@ -13,7 +13,7 @@ use super::Mark;
 use super::catchup::{self, Caught, More};
 use super::commit::{Log, Tail, Writers, locked};
 use super::recover::{self, Fold, Opening, Writing, lock_error, open_locked};
-use crate::disk::Lock;
+use crate::disk::{Holder, Lock, LockError};
 use crate::error::{Error, Result};
 use crate::position::Time;
 
@@ -100,7 +100,8 @@ impl Group {
         }
     }
 
-    /// Joins the group under way, or answers that a new one begins with the caller.
+    /// Joins the group under way, or says that a new one begins with the caller. `None` after the wait: the lock is
+    /// held by a group of this process that takes nobody in, or one of its threads waits for it or looks.
     fn join(&self, stay: Stay) -> Option<Joined> {
         let until = Instant::now().checked_add(self.lock_wait);
         let mut state = locked(&self.state);
@@ -159,8 +160,9 @@ impl Log {
             return Ok(Turn { group: None, section: false });
         }
         let Some(Joined { first, section, left }) = group.join(stay) else {
-            let (path, pid) = (self.disk.root().to_path_buf(), Some(std::process::id()));
-            return Err(Error::Locked { path, pid, host: None });
+            // Who waits here waits behind a thread of this process, which may itself wait for another process.
+            let held = LockError::Held { holder: Holder::named(&*self.disk) };
+            return Err(lock_error(&*self.disk, held));
         };
         let turn = Turn { group: Some(group), section };
         if first {
@@ -239,7 +241,6 @@ impl Log {
         let (segment, offset) = (tail.segment.id().first(), tail.place.end);
         *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
         self.durable.store(opening.durable.0, Ordering::Release);
-        self.wake();
         // A log that was closed meanwhile stays closed.
         if let Some(old) = slot {
             *old = tail;

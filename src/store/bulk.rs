@@ -18,14 +18,7 @@ use crate::position::{Frame, Last};
 #[derive(Debug)]
 pub(crate) struct LanesHeld<'i> {
     _turn: Turn<'i>,
-    lanes: Vec<Held>,
-}
-
-impl LanesHeld<'_> {
-    /// Lets other writes of the workspaces in this process go on; the right to append stays until the end.
-    pub(super) fn leave_lanes(&mut self) {
-        self.lanes.clear();
-    }
+    _lanes: Vec<Held>,
 }
 
 impl Inner {
@@ -38,7 +31,7 @@ impl Inner {
         self.writable()?;
         let enter = |workspace: &&str| self.lanes.enter(workspace, self.options.lane_wait);
         let lanes = workspaces.iter().map(enter).collect::<Result<_>>()?;
-        Ok(LanesHeld { _turn: self.begin(Stay::Section)?, lanes })
+        Ok(LanesHeld { _turn: self.begin(Stay::Section)?, _lanes: lanes })
     }
 
     /// Holds one change against the limits without writing it. Answers its size in a frame, in bytes.

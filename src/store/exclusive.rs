@@ -4,7 +4,7 @@
 //! become one frame when it ends well, and vanish when it does not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::commit::{Change, Stamp};
 use super::workspace::{Source, Workspace};
@@ -13,7 +13,7 @@ use crate::codec::delta::{Op, Origin};
 use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::error::{Error, Result};
-use crate::log::Stay;
+use crate::log::{Stay, locked};
 use crate::position::{Last, Place, Position};
 use crate::replay::LogBodies;
 use crate::view::State;
@@ -52,7 +52,7 @@ struct Writes {
 }
 
 impl Pending {
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn inner(&self) -> &Inner {
         &self.inner
     }
 
@@ -207,8 +207,4 @@ fn decode(encoded: &[u8]) -> Result<Vec<Change<'_>>> {
         rest = behind;
     }
     Ok(changes)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,11 +11,12 @@ mod tests;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::log::locked;
 
 thread_local! {
     /// The stores (by address) and workspaces of the critical sections that this thread is inside of.
@@ -149,8 +150,4 @@ impl Drop for Held {
             None => queue.held = false,
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

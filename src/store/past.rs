@@ -28,7 +28,7 @@ pub(super) struct PastInner {
 }
 
 impl PastInner {
-    pub(super) fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn inner(&self) -> &Inner {
         &self.store
     }
 
@@ -61,10 +61,6 @@ impl Past {
 
     pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {
         Past::at(store, frame_at(store, time)?)
-    }
-
-    pub(super) fn reading(&self) -> Reading {
-        self.inner.reading()
     }
 
     /// The frame.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use mnemolog::disk::MemoryDisk;
+use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::{Error, Frame, Options, Store, Writers};
 
 fn options() -> Options {
@@ -174,4 +174,23 @@ fn a_reader_learns_that_frames_it_has_seen_became_durable() {
     writer.flush().expect("synced");
     assert_eq!(reader.refresh().expect("refreshed"), Frame(1));
     assert_eq!(reader.durable(), Frame(1));
+}
+
+/// Who waits behind a thread of its own process is told who keeps that thread waiting.
+#[test]
+fn who_waits_behind_a_sibling_is_told_of_the_process_that_keeps_the_sibling_waiting() {
+    let disk = Arc::new(MemoryDisk::new());
+    let store = options().lock_wait(Duration::from_millis(300)).open_on(disk.clone()).expect("opens");
+    save(&store, "k").expect("saved");
+    let lock = disk.lock(Duration::ZERO).expect("free");
+    disk.write_file("LOCK", b"4242 elsewhere\n").expect("the name of another process");
+    thread::scope(|scope| {
+        let refused = [(); 3].map(|()| scope.spawn(|| save(&store, "late").expect_err("the lock is held")));
+        for refused in refused.map(|thread| thread.join().expect("it ends")) {
+            let Error::Locked { pid, host, .. } = &refused else { panic!("{refused}") };
+            assert_eq!((*pid, host.as_deref()), (Some(4242), Some("elsewhere")), "{refused}");
+        }
+    });
+    drop(lock);
+    save(&store, "later").expect("saved");
 }

@@ -6,6 +6,8 @@
 
 pub mod wire;
 
+pub mod sums;
+
 pub mod segment;
 
 pub mod frame;

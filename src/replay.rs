@@ -164,8 +164,7 @@ impl Bodies for LogBodies {
     }
 }
 
-/// The error of a frame of these files that does not check out any more.
-pub(crate) fn corrupt(files: &[Arc<Segment>], at: Position, frame: Frame, reason: Malformed) -> Error {
+fn corrupt(files: &[Arc<Segment>], at: Position, frame: Frame, reason: Malformed) -> Error {
     match files.get(at.segment as usize) {
         Some(segment) => segment.corrupt(frame, reason),
         None => Error::Corrupt {

@@ -91,6 +91,7 @@ fn last_three(specimen: &Specimen) -> (u64, u64) {
     (commits[commits.len() - 3].0, end)
 }
 
+/// Protects promise 7.
 #[test]
 fn a_cut_without_a_promise_loses_only_what_was_cut_and_keeps_a_copy() {
     let specimen = specimen(64 << 20, 30);
@@ -134,6 +135,7 @@ fn goes_on(disk: &MemoryDisk, store: Store, at: u64) {
     assert!(store.recovery().cut.is_none(), "cut at {at}: one opening mends it");
 }
 
+/// Protects promise 6.
 #[test]
 fn a_cut_below_the_promise_is_damage() {
     let specimen = specimen(64 << 20, 30);
@@ -170,6 +172,7 @@ fn a_cut_below_the_promise_is_damage() {
     assert!(damaged > 100, "three commits are more than a few bytes");
 }
 
+/// Protects promises 1 and 6.
 #[test]
 fn every_flipped_bit_of_an_acknowledged_frame_is_damage() {
     let specimen = specimen(64 << 20, 12);
@@ -191,6 +194,7 @@ fn every_flipped_bit_of_an_acknowledged_frame_is_damage() {
     open(&disk).expect("unflipped, it opens");
 }
 
+/// Protects promise 6.
 #[test]
 fn a_flipped_bit_is_damage_also_where_only_later_frames_promise() {
     let specimen = specimen(64 << 20, 12);
@@ -223,6 +227,7 @@ fn a_flipped_bit_in_an_earlier_segment_is_damage() {
     }
 }
 
+/// Protects promise 5.
 #[test]
 fn a_missing_segment_is_damage() {
     let specimen = specimen(16 * 1024, 120);
@@ -254,6 +259,7 @@ fn what_is_written_in_place_of_a_seal_that_miscounts_is_there_after_reopening() 
     goes_on(&disk, store, from);
 }
 
+/// Protects promise 8.
 #[test]
 fn either_header_serves_and_none_is_damage() {
     let specimen = specimen(64 << 20, 5);

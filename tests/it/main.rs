@@ -2,7 +2,6 @@
 
 #[cfg(feature = "cli")]
 mod cli;
-mod back;
 mod conversations;
 mod corpora;
 mod diff;
@@ -10,21 +9,22 @@ mod disk;
 mod embed;
 mod field;
 mod format;
+mod flips;
 mod fuzzing;
 mod log;
 mod handles;
-mod history;
 mod interchange;
 mod names;
 mod payload;
 mod power;
+mod promises;
 #[cfg(unix)]
 mod processes;
+mod search;
 mod store;
 mod shared;
 mod specimens;
 mod support;
-mod tail;
 mod threads;
 mod tidy;
 mod views;

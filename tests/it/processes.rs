@@ -10,6 +10,8 @@ mod locks;
 #[cfg(target_os = "linux")]
 mod media;
 mod parts;
+#[cfg(feature = "cli")]
+mod repairs;
 mod sharing;
 
 use std::collections::BTreeMap;

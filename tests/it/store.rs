@@ -71,3 +71,28 @@ fn a_critical_section_is_one_frame_or_none() {
     assert!(matches!(refused, Err(Error::ReadOnly)));
     assert_eq!((store.appended(), core.notes().recall("n")), (Frame(1), "1".to_owned()));
 }
+
+/// Protects promise 12.
+#[test]
+fn what_lies_in_checkpoints_or_does_not_changes_no_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Store::open(dir.path()).expect("opens");
+    for n in 0..20 {
+        store.root().notes().remember(&format!("k{}", n % 7), "s", &n.to_string()).expect("saved");
+    }
+    store.close().expect("closes");
+    let answers = || {
+        let store = Store::open_read_only(dir.path()).expect("opens");
+        let digest = |n| store.at(Frame(n)).and_then(|past| past.digest()).expect("readable");
+        (store.digest().expect("readable"), (0..=20).map(digest).collect::<Vec<_>>())
+    };
+    let _ = std::fs::remove_dir_all(dir.path().join("checkpoints"));
+    let without = answers();
+    std::fs::create_dir(dir.path().join("checkpoints")).expect("a directory");
+    for (name, bytes) in [("20.checkpoint", &b""[..]), ("7.checkpoint", b"noise"), ("x.tmp", &[0; 5000])] {
+        std::fs::write(dir.path().join("checkpoints").join(name), bytes).expect("a file");
+    }
+    assert_eq!(answers(), without);
+    drop(Store::open(dir.path()).expect("opens for writing"));
+    assert_eq!(answers(), without);
+}

@@ -8,6 +8,5 @@ mod log;
 mod notes;
 mod oracle;
 mod rings;
-mod saved;
 mod senseless;
 mod vectors;

@@ -3,6 +3,8 @@
 //! The oracle is the list of keys that were appended and how many of them were acknowledged. After a
 //! reopening the log must hold a beginning of that list, at least the acknowledged part; what it holds is
 //! acknowledged from then on.
+//!
+//! Protects promises 6 and 7.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -163,6 +165,7 @@ fn lose_power(disk: &MemoryDisk, survivors: Survivors, tear: Tear, choose: Choos
     }
 }
 
+/// Protects promises 6, 7 and 8.
 #[test]
 fn a_loss_of_power_at_any_call_of_a_history_takes_back_nothing_acknowledged() {
     let (mut call, mut crashes) = (0, 0);

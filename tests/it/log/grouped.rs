@@ -26,6 +26,7 @@ fn await_appended(writing: &Writing, last: u64) {
     }
 }
 
+/// Protects promise 6.
 #[test]
 fn one_sync_serves_all_who_wait_and_none_that_began_before_their_frame() {
     let (_, seen, writing) = spied(DEFAULT);

@@ -140,6 +140,7 @@ fn zeros_in_place_of_a_promised_frame_are_damage() {
     assert_eq!((found.offset, found.frame), (places[2] as u64, Frame(3)));
 }
 
+/// Protects promises 2 and 3.
 #[test]
 fn frames_behind_a_torn_one_that_nobody_promised_are_cut_with_it_and_never_come_back() {
     let (disk, shared) = memory();
@@ -168,6 +169,7 @@ fn frames_behind_a_torn_one_that_nobody_promised_are_cut_with_it_and_never_come_
     assert_eq!(writing.recovery.cut.unwrap().offset, places[2] as u64);
 }
 
+/// Protects promise 7.
 #[test]
 fn the_copy_of_a_cut_is_durable_before_the_cut_and_the_cut_before_the_promise() {
     let (disk, shared, bytes, places) = closed(3);
@@ -272,6 +274,7 @@ fn what_a_failed_sync_left_in_the_cache_is_written_again_before_anything_builds_
     }
 }
 
+/// Protects promise 9.
 #[test]
 fn what_is_written_again_are_the_bytes_that_were_checked_and_not_what_the_cache_shows_later() {
     let (disk, _, bytes, places) = closed(5);
@@ -292,6 +295,7 @@ fn what_is_written_again_are_the_bytes_that_were_checked_and_not_what_the_cache_
     assert!(disk.read_file(&segment(1)).unwrap() == bytes, "the marker is as it was checked");
 }
 
+/// Protects promise 6.
 #[test]
 fn the_promise_rises_before_every_acknowledgement_and_never_sinks() {
     let (disk, mut shared) = memory();

@@ -60,6 +60,7 @@ fn a_whole_log_gives_no_finding_and_its_true_counts() {
     assert!(report.is_whole() && report.frames == 0, "{report:?}");
 }
 
+/// Protects promise 1.
 #[test]
 fn no_bit_of_a_log_turns_without_being_found() {
     let (disk, shared, files) = rotated(50, 20);
@@ -156,6 +157,7 @@ fn an_unclean_end_is_reported_and_is_no_failure_until_something_promised_it() {
     assert_eq!(places(&verify(&*shared).unwrap()), [(Severity::Damage, path.as_str(), at, 3)]);
 }
 
+/// Protects promise 5.
 #[test]
 fn a_missing_file_is_found_at_the_first_frame_that_is_gone() {
     let count = rotated(40, 300).2.len();
@@ -218,6 +220,7 @@ fn content_that_no_writer_writes_is_damage_although_its_checksums_are_right() {
     assert_eq!(second(&note(Body::Json("[1,2]")), 2).findings, []);
 }
 
+/// Protects promise 1.
 #[test]
 fn an_envelope_whose_own_checksum_is_wrong_is_found_inside_a_frame_whose_checksum_is_right() {
     let report = built(|built| {
@@ -269,6 +272,7 @@ fn a_seal_must_count_and_digest_what_stands_before_it_and_have_only_zeros_behind
     assert_eq!(finding.reason.offset, finding.offset + 3);
 }
 
+/// Protects promise 3.
 #[test]
 fn kinds_in_the_wrong_file_numbers_that_jump_and_lost_ranges_are_found() {
     let report = built(|built| built.note(5, 1, "k5").note(6, 5, "k6"));

@@ -1,4 +1,6 @@
 //! Writing processes that are killed as they write, rotate, mend and open.
+//!
+//! Protects promises 6, 7 and 9.
 
 use std::fmt;
 use std::path::Path;

@@ -49,7 +49,41 @@ fn a_full_filesystem_refuses_and_takes_writes_again_once_there_is_room() {
     }
 }
 
-/// The child's part: `path` is a filesystem of 1 MiB.
+/// Protects promises 6 and 7: on the file system that most stores live on, which allocates unlike a tmpfs.
+#[test]
+fn a_full_ext4_refuses_and_takes_writes_again_once_there_is_room() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (image, at) = (dir.path().join("image"), dir.path().join("mounted"));
+    fs::create_dir(&at).expect("a directory");
+    let mount = "mount -o loop \"$IMAGE\" \"$MOUNT_AT\"";
+    let script = |script: &str| {
+        // A loop device needs the real root; the mount is gone with its namespace.
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]);
+        command.env("IMAGE", &image).env("MOUNT_AT", &at);
+        command
+    };
+    let make = "truncate -s 4M \"$IMAGE\" && mkfs.ext4 -q -F -b 1024 -m 0 -J size=1 \"$IMAGE\"";
+    match script(&format!("{make}; {mount}")).stdout(Stdio::null()).stderr(Stdio::piped()).output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            return skip(&format!("no ext4 image here: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        }
+        Err(e) => return skip(&format!("unshare cannot be started: {e}")),
+    }
+    for writers in ["one", "many"] {
+        let made = script(make).output().expect("it ran before");
+        assert!(made.status.success(), "{made:?}");
+        let mut command = script(&format!("{mount}; exec \"$@\""));
+        command.arg(std::env::current_exe().expect("this test binary"));
+        let mut cast = Cast::new(&at);
+        let child = cast.start_as(command, &format!("full {writers}"));
+        println!("{writers}: {}", cast.hear(child, "filled", &mut |_| {}));
+        cast.dismiss(child);
+    }
+}
+
+/// The child's part: `path` is a filesystem of a few MiB.
 pub(super) fn fill(path: &Path, writers: &str) {
     let (ballast, path) = (path.join("ballast"), path.join("store"));
     let writers = if writers == "one" { Writers::One } else { Writers::Many };

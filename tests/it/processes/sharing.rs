@@ -1,4 +1,6 @@
 //! Long-lived processes on one store: writers that take turns, readers that look on.
+//!
+//! Protects promises 3, 6 and 9.
 
 use std::time::{Duration, Instant};
 

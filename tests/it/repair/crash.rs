@@ -53,6 +53,7 @@ fn check_kept(disk: &MemoryDisk, kept: &[String], context: &str) {
     assert_eq!(writing.save("after", 10).unwrap().0, 31, "{context}");
 }
 
+/// Protects promises 7 and 10.
 #[test]
 fn power_lost_at_any_call_leaves_the_damage_or_the_finished_repair() {
     let (files, kept) = hurt();
@@ -101,6 +102,7 @@ fn power_lost_at_any_call_leaves_the_damage_or_the_finished_repair() {
     assert!(call > 60 && damaged > 50 && finished > 20, "{call} {damaged} {finished}");
 }
 
+/// Protects promise 10.
 #[test]
 fn a_full_disk_or_a_failing_one_at_any_call_changes_nothing_or_all() {
     let (files, kept) = hurt();

@@ -223,6 +223,7 @@ fn a_seal_and_the_file_behind_it_can_both_be_gone() {
     check(&files, LAST, &[range], "and the headers of the file behind that");
 }
 
+/// Protects promise 5.
 #[test]
 fn a_rebuilt_seal_has_the_nonce_that_the_next_file_names() {
     let (sound, paths) = rotated();
@@ -243,6 +244,7 @@ fn promise(files: &mut Files, number: u64) {
     files.insert("DURABLE".into(), durable.encode().to_vec());
 }
 
+/// Protects promise 3.
 #[test]
 fn numbers_go_on_past_every_promise() {
     let (sound, paths) = rotated();

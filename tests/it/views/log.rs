@@ -27,10 +27,11 @@ pub(crate) struct World {
 
 impl Bodies for Buffer {
     fn read(&self, at: Position, frame: Frame) -> Result<Cow<'_, [u8]>> {
-        let bytes = self.0.get(at.offset as usize..).unwrap_or_default();
+        let offset = at.offset as usize;
+        let bytes = &self.0[offset..];
         let length = payload::envelope_bytes(bytes, u64::from(at.offset))
             .map_err(|reason| self.corrupt(at, frame, reason))?;
-        let bytes = bytes.get(..length).unwrap_or(bytes);
+        let bytes = &bytes[..length];
         payload::decode(bytes, u64::from(at.offset), Trust::Alone(&Seed::new(SALT)))
             .map_err(|reason| self.corrupt(at, frame, reason))?;
         Ok(Cow::Borrowed(bytes))

@@ -68,6 +68,14 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Takes a file's name away; who has the file open keeps it.
     fn remove(&self, path: &str) -> io::Result<()>;
 
+    /// Takes an empty directory away; the empty path means the root.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::DirectoryNotEmpty`]; [`io::ErrorKind::Unsupported`] where the disk keeps its directories.
+    fn remove_dir(&self, _dir: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes durable which names a directory holds.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 

@@ -22,6 +22,17 @@ use crate::error::Result;
 use crate::store::{Reading, Source};
 use crate::view::HandleId;
 
+/// What bringing a note or a row back did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restored {
+    /// It was saved as it had been.
+    Saved,
+    /// It was deleted, because it had not been there.
+    Removed,
+    /// It was so already: nothing was written.
+    Unchanged,
+}
+
 /// What all kinds of handles are made of.
 #[derive(Clone, Debug)]
 struct Handle {

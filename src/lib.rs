@@ -92,12 +92,14 @@ pub use codec::delta::Origin;
 pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use error::{Error, Result};
-pub use handle::{Episodic, Forgotten, Notes, VectorItem, VectorStore, Working};
-pub use log::{Durability, Writers};
+pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
+pub use log::{Durability, Forked, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
+pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
-pub use store::{Clock, Diff, Limits, Options, Past, Store, SystemClock, Tx, Workspace};
+pub use store::{Clock, Diff, History, Limits, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace};
+pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 
 /// The README, whose examples are compiled with those of the documentation.
 #[cfg(doctest)]

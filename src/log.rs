@@ -14,6 +14,8 @@ mod catchup;
 mod change;
 mod commit;
 mod cursor;
+mod follow;
+mod fork;
 mod group;
 mod index;
 mod intent;
@@ -30,6 +32,8 @@ pub use base::Base;
 pub use catchup::Place;
 pub use commit::{Appended, Durability, Log, Writer, Writers};
 pub use cursor::{Cursor, Met};
+pub use follow::{Follower, Sight};
+pub use fork::{Forked, fork};
 pub use group::{CatchUp, Stay, Turn};
 pub use index::Index;
 pub use reader::Reader;
@@ -40,7 +44,7 @@ pub use verify::{Finding, Severity, Verification, verify};
 pub(crate) use commit::locked;
 
 use crate::position::{Frame, Position};
-use crate::segment::Segment;
+use crate::segment::{Reads, Segment};
 
 /// The files of the log, in order; an ordinal in a [`Position`] counts them.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +102,14 @@ impl Files {
             bytes: files.iter().map(|s| s.reserved()).sum(),
             used: files.iter().map(|s| s.published()).sum(),
         }
+    }
+
+    /// What was read of the files in the list since they were opened.
+    pub fn reads(&self) -> Reads {
+        self.now().iter().map(|file| file.reads()).fold(Reads::default(), |sum, reads| Reads {
+            frames: sum.frames + reads.frames,
+            envelopes: sum.envelopes + reads.envelopes,
+        })
     }
 
     /// A cursor over the published frames from a place on.

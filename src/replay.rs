@@ -164,7 +164,8 @@ impl Bodies for LogBodies {
     }
 }
 
-fn corrupt(files: &[Arc<Segment>], at: Position, frame: Frame, reason: Malformed) -> Error {
+/// The error of a frame of these files that does not check out any more.
+pub(crate) fn corrupt(files: &[Arc<Segment>], at: Position, frame: Frame, reason: Malformed) -> Error {
     match files.get(at.segment as usize) {
         Some(segment) => segment.corrupt(frame, reason),
         None => Error::Corrupt {

@@ -48,7 +48,18 @@ pub struct Segment {
     map: Option<Map>,
     reserved: AtomicU64,
     published: AtomicU64,
+    frames_read: AtomicU64,
+    envelopes_read: AtomicU64,
     display: std::path::PathBuf,
+}
+
+/// What was read of files of the log since they were opened: a statistic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Frames that were read and checked, of any kind: while opening, replaying, comparing, or to show a version.
+    pub frames: u64,
+    /// Envelopes that were read and checked alone, each for the body of one note, row or episode.
+    pub envelopes: u64,
 }
 
 /// How segments are opened.
@@ -163,7 +174,20 @@ impl Segment {
         };
         let seed = Seed::new(header.salt);
         let (reserved, published) = (AtomicU64::new(reserved), AtomicU64::new(FRAMES_START));
-        Ok(Segment { id, header, seed, file, file_id, map, reserved, published, display })
+        let (frames_read, envelopes_read) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Segment {
+            id,
+            header,
+            seed,
+            file,
+            file_id,
+            map,
+            reserved,
+            published,
+            frames_read,
+            envelopes_read,
+            display,
+        })
     }
 
     /// Which file of the log this is.
@@ -278,6 +302,39 @@ impl Segment {
         Ok((bytes.len() == len).then_some(Cow::Owned(bytes)))
     }
 
+    /// Reads the published frame that begins at `offset`, and answers what `take` makes of it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] with its place if no whole commit or base with this number stands there, or for what
+    /// `take` answers; [`Error::Io`].
+    pub fn frame<R>(
+        &self,
+        offset: u64,
+        number: Frame,
+        take: impl FnOnce(&CheckedFrame<'_>) -> Result<R, Malformed>,
+    ) -> Result<R> {
+        let corrupt = |m| self.corrupt(number, m);
+        let outside = || corrupt(Malformed::new("frame", offset, "published bytes", "none"));
+        let head = self.read(offset, FRAME_HEADER_BYTES)?.ok_or_else(outside)?;
+        let header = FrameHeader::decode(&head, offset).map_err(corrupt)?;
+        let bytes = self.read(offset, header.frame_bytes())?.ok_or_else(outside)?;
+        self.frames_read.fetch_add(1, Ordering::Relaxed);
+        let frame = frame::decode(&bytes, offset, &self.seed).map_err(corrupt)?;
+        let FrameHeader { kind, number: found, .. } = frame.header;
+        if found != number || !matches!(kind, FrameKind::Commit | FrameKind::Base) {
+            return Err(corrupt(Malformed::new("frame number", offset, number, found)));
+        }
+        take(&frame).map_err(corrupt)
+    }
+
+    /// What was read of this file.
+    pub fn reads(&self) -> Reads {
+        Reads {
+            frames: self.frames_read.load(Ordering::Relaxed),
+            envelopes: self.envelopes_read.load(Ordering::Relaxed),
+        }
+    }
+
     /// One whole envelope that was published, its own checksum found right.
     ///
     /// # Errors
@@ -287,6 +344,7 @@ impl Segment {
         let head = self.read(offset, 4)?.ok_or_else(|| self.corrupt(frame, outside()))?;
         let len = payload::envelope_bytes(&head, offset).map_err(|m| self.corrupt(frame, m))?;
         let bytes = self.read(offset, len)?.ok_or_else(|| self.corrupt(frame, outside()))?;
+        self.envelopes_read.fetch_add(1, Ordering::Relaxed);
         payload::decode(&bytes, offset, payload::Trust::Alone(&self.seed))
             .map_err(|m| self.corrupt(frame, m))?;
         Ok(bytes)
@@ -423,6 +481,7 @@ impl<'s> Walk<'s> {
         self.ensure(len)?;
         let start = usize::try_from(offset - self.buffer_at).unwrap_or(usize::MAX);
         let bytes = self.buffer.get(start..).and_then(|b| b.get(..len)).unwrap_or_default();
+        self.segment.frames_read.fetch_add(1, Ordering::Relaxed);
         match frame::decode(bytes, offset, &self.segment.seed) {
             Ok(frame) => {
                 self.offset += len as u64;

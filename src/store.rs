@@ -11,10 +11,14 @@ mod bulk;
 mod commit;
 mod diff;
 mod exclusive;
+mod fork;
+mod history;
 mod lane;
 pub mod name;
 mod options;
 mod past;
+mod tail;
+mod rollback;
 mod workspace;
 
 use std::path::Path;
@@ -24,8 +28,11 @@ pub use commit::Limits;
 pub(crate) use commit::{Change, Stamp};
 pub use diff::Diff;
 pub use exclusive::Tx;
+pub use history::History;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
 pub use past::Past;
+pub use rollback::RolledBack;
+pub use tail::{Tail, TailDelta, TailEvent, TailFrame};
 pub(crate) use workspace::Source;
 pub use workspace::Workspace;
 
@@ -36,7 +43,7 @@ use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Stay, 
 use crate::position::{Frame, Time};
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
-use crate::segment::SegmentOptions;
+use crate::segment::{Reads, SegmentOptions};
 use crate::view::{HandleDigest, HandleId, State};
 use lane::Lanes;
 use name::WorkspacePath;
@@ -271,6 +278,12 @@ impl Store {
     /// How many files the log has, and how large they are.
     pub fn log_size(&self) -> LogSize {
         self.inner.files.size()
+    }
+
+    /// What was read of the log so far, opening included: a statistic that begins anew where files were replaced.
+    /// What is read is counted, not what the system fetched for it.
+    pub fn reads(&self) -> Reads {
+        self.inner.files.reads()
     }
 
     /// The time of the last frame; none in an empty store.

@@ -7,9 +7,12 @@
 //! Invariants: a [`State`] is persistent, so a clone takes constant time and never sees what is applied to the
 //! original afterwards. Equal histories give equal snapshot bytes. Nothing here panics on what a log may hold.
 
+pub(crate) mod back;
 pub mod diff;
 pub mod episodic;
+pub mod history;
 pub mod notes;
+pub mod saved;
 pub(crate) mod text;
 pub mod vectors;
 pub mod working;
@@ -166,6 +169,11 @@ impl State {
             HandleKind::Vector => self.vectors(id).map(|view| view.last(key)).unwrap_or_default(),
             HandleKind::Episodic | HandleKind::Working => Last::default(),
         }
+    }
+
+    /// The last `clear` of the vector table `id`, whatever came behind it; [`Last::default`] if there is none.
+    pub fn cleared(&self, id: &str) -> Last {
+        self.vectors(id).map(VectorView::cleared).unwrap_or_default()
     }
 
     /// The handles that differ from an unused one, by kind, then by id.

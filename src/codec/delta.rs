@@ -384,7 +384,8 @@ pub struct Origin {
 pub struct Envelope<'a> {
     /// The handle's id: workspace path and name.
     pub id: &'a str,
-    /// The delta before this one of the same key; frame 0 if there is none.
+    /// The delta before this one of the same key, or the `clear` before this one of the same table; frame 0 if there
+    /// is none.
     pub previous: Last,
     /// True for an item of a snapshot.
     pub item: bool,

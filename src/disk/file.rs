@@ -127,6 +127,10 @@ impl Disk for FileDisk {
         fs::remove_file(self.full(path)?)
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        fs::remove_dir(self.full(dir)?)
+    }
+
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         sync_directory(&self.full(dir)?)
     }

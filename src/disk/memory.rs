@@ -146,6 +146,10 @@ impl Disk for MemoryDisk {
         self.admit()?.names.remove(path)
     }
 
+    fn remove_dir(&self, dir: &str) -> io::Result<()> {
+        self.admit()?.names.remove_dir(dir)
+    }
+
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         self.admit()?.names.sync(dir)
     }

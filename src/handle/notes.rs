@@ -5,11 +5,13 @@
 
 use std::fmt;
 
-use super::Handle;
+use super::{Handle, Restored};
 use crate::codec::delta::{Body, HandleKind, Note as NoteDelta, Op};
 use crate::codec::json::Json;
-use crate::error::Result;
-use crate::store::Workspace;
+use crate::error::{Error, Result};
+use crate::position::Frame;
+use crate::store::{History, Workspace};
+use crate::view::history::Versioned;
 use crate::view::notes::{Match, Note};
 use crate::view::{NotesView, text};
 
@@ -65,6 +67,56 @@ impl Notes {
     pub fn remember_json(&self, key: &str, summary: Option<&str>, body: &Json) -> Result<String> {
         let text = body.to_text();
         self.save(key, summary, text.as_deref().map_or(Body::Json(body.as_str()), Body::Text))
+    }
+
+    /// As [`Notes::remember`], if the note is still the one that the caller read: `expected` is its
+    /// [`Note::frame`], or none (or frame 0) if nothing was saved under the key, never or not any more. Decided
+    /// while no other write can come in between, in this process and in others.
+    ///
+    /// # Errors
+    /// [`crate::Error::Conflict`]: something else is saved; nothing is written then. As [`Notes::remember`].
+    pub fn remember_if(
+        &self,
+        key: &str,
+        expected: Option<Frame>,
+        summary: &str,
+        body: &str,
+    ) -> Result<String> {
+        let expected = expected.unwrap_or_default();
+        let note = NoteDelta { key, summary: Some(summary), body: Body::Text(body) };
+        self.handle.source.change(&self.handle.id.id, |reading| {
+            let head = reading.state.notes(self.handle.name()).and_then(|view| view.head(key));
+            let found = head.map(|head| head.last.frame).unwrap_or_default();
+            if found != expected {
+                return Err(Error::Conflict { key: key.to_owned(), expected, found });
+            }
+            Ok((vec![Op::Remember(note)], text::saved(key)))
+        })
+    }
+
+    /// Every version of a note, newest first, also of one that was deleted. Reads one frame a version. In a
+    /// past, the versions up to its frame; in a critical section, those before it. A snapshot that was restored
+    /// ends the histories of the notes that it left out.
+    pub fn history(&self, key: &str) -> History<Note> {
+        self.handle.source.history(&self.handle.id, key)
+    }
+
+    /// Brings one note back to its state at a frame, by a new frame: saves it as it was, or deletes it if it was
+    /// not there. Nothing is written if it is so already.
+    ///
+    /// # Errors
+    /// As [`crate::Store::at`]; [`crate::Error::ReadOnly`] in a past; what committing answers.
+    pub fn restore(&self, key: &str, frame: Frame) -> Result<Restored> {
+        let then = self.handle.source.item_at::<Note>(&self.handle.id, key, frame)?;
+        self.handle.source.change(&self.handle.id.id, |reading| {
+            let now = Note::saved(&reading.state, self.handle.name(), key, &reading.bodies)?;
+            Ok(match (&then, now) {
+                (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
+                (Some(then), _) => (vec![Op::Remember(then.delta())], Restored::Saved),
+                (None, Some(_)) => (vec![Op::Forget { key }], Restored::Removed),
+                (None, None) => (Vec::new(), Restored::Unchanged),
+            })
+        })
     }
 
     fn save(&self, key: &str, summary: Option<&str>, body: Body<'_>) -> Result<String> {

@@ -7,13 +7,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Handle;
+use super::{Handle, Restored};
 use crate::codec::delta::{Config, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
 use crate::embed::{Embedder, StubEmbedder};
 use crate::error::{EmbeddingFault, Error, Result};
-use crate::store::{Reading, Workspace};
+use crate::position::Frame;
+use crate::store::{History, Reading, Workspace};
 use crate::view::VectorView;
+use crate::view::history::Versioned;
 use crate::view::vectors::filter::Filter;
 use crate::view::vectors::{Hit, VectorRow};
 
@@ -176,6 +178,35 @@ impl VectorStore {
                 return Err(Error::NotFound { id: id.to_owned() });
             }
             Ok((vec![Op::Delete { id }], ()))
+        })
+    }
+
+    /// Every version of a row, newest first, also of one that was deleted or cleared. Reads one frame a version,
+    /// and one for each time that the table was cleared. In a past, the versions up to its frame; in a critical
+    /// section, those before it. A snapshot that was restored ends the histories of the rows that it left out.
+    pub fn history(&self, id: &str) -> History<VectorRow> {
+        self.handle.source.history(&self.handle.id, id)
+    }
+
+    /// Brings one row back to its state at a frame, by a new frame: saves it as it was, vector and all, or deletes
+    /// it if it was not there. Nothing is written if it is so already.
+    ///
+    /// # Errors
+    /// As [`crate::Store::at`]; [`Error::Dimension`]: the table's rows have another width by now;
+    /// [`Error::ReadOnly`] in a past; what committing answers.
+    pub fn restore(&self, id: &str, frame: Frame) -> Result<Restored> {
+        let then = self.handle.source.item_at::<VectorRow>(&self.handle.id, id, frame)?;
+        self.handle.source.change(&self.handle.id.id, |reading| {
+            let now = VectorRow::saved(&reading.state, self.handle.name(), id, &reading.bodies)?;
+            Ok(match (&then, now) {
+                (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
+                (Some(then), _) => {
+                    self.check_width(self.view(reading), then.embedding.len())?;
+                    (vec![Op::Upsert(then.delta())], Restored::Saved)
+                }
+                (None, Some(_)) => (vec![Op::Delete { id }], Restored::Removed),
+                (None, None) => (Vec::new(), Restored::Unchanged),
+            })
         })
     }
 

@@ -4,20 +4,21 @@
 //! same fold. An erased snapshot head has lost the number of its items; each of them becomes a line of its own,
 //! which folds to the same.
 
+use std::convert::Infallible;
 use std::io::{self, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::line::{Args, Line};
-use crate::codec::delta::Envelope;
+use crate::codec::delta::{Envelope, Origin};
 use crate::codec::frame::FrameKind;
 use crate::codec::payload::Deltas;
 use crate::codec::snapshot;
 use crate::error::{Error, Result};
 use crate::log::{Cursor, Files, Met};
-use crate::position::Frame;
+use crate::position::{Frame, Time};
 use crate::replay::{self, LogBodies};
-use crate::store::Store;
+use crate::store::{Store, TailFrame};
 use crate::view::{Bodies, HandleId, State};
 
 /// How far a dump goes.
@@ -206,29 +207,71 @@ fn lines<E: From<Error>>(
     bodies: &LogBodies,
     emit: &mut dyn FnMut(Line<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let number = met.frame.header.number;
-    let corrupt = |reason| bodies.corrupt(met.at, number, reason);
+    let header = &met.frame.header;
+    let corrupt = |reason| bodies.corrupt(met.at, header.number, reason);
     let deltas = Deltas::of(&met.frame).map_err(corrupt)?;
-    let origin = deltas.origin().cloned();
-    let mut current = None;
-    for delta in deltas {
-        let Envelope { id, item, op, .. } = delta.map_err(corrupt)?.envelope;
-        if let (true, Some(Line { args: Args::Snapshot { items, .. }, .. })) = (item, &mut current) {
-            items.push(Args::of(op));
-            continue;
+    let stamp = Stamp {
+        frame: header.number,
+        time: header.time,
+        origin: deltas.origin().cloned(),
+        base: header.kind == FrameKind::Base,
+    };
+    let envelopes = deltas.map(|delta| delta.map(|delta| delta.envelope).map_err(corrupt));
+    stamp.lines(envelopes.map(|envelope| envelope.map_err(E::from)), emit)
+}
+
+/// What the lines of a frame share.
+struct Stamp {
+    frame: Frame,
+    time: Time,
+    origin: Option<Origin>,
+    base: bool,
+}
+
+impl Stamp {
+    fn lines<'a, E>(
+        &self,
+        envelopes: impl Iterator<Item = Result<Envelope<'a>, E>>,
+        emit: &mut dyn FnMut(Line<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut current = None;
+        for envelope in envelopes {
+            let Envelope { id, item, op, .. } = envelope?;
+            if let (true, Some(Line { args: Args::Snapshot { items, .. }, .. })) = (item, &mut current) {
+                items.push(Args::of(op));
+                continue;
+            }
+            let next = Line {
+                frame: Some(self.frame),
+                time: Some(self.time),
+                origin: self.origin.clone(),
+                base: self.base,
+                kind: op.kind(),
+                id: id.into(),
+                args: Args::of(op),
+            };
+            if let Some(line) = current.replace(next) {
+                emit(line)?;
+            }
         }
-        let next = Line {
-            frame: Some(number),
-            time: Some(met.frame.header.time),
-            origin: origin.clone(),
-            base: met.frame.header.kind == FrameKind::Base,
-            kind: op.kind(),
-            id: id.into(),
-            args: Args::of(op),
-        };
-        if let Some(line) = current.replace(next) {
-            emit(line)?;
+        current.map_or(Ok(()), emit)
+    }
+}
+
+impl TailFrame {
+    /// The frame as lines, those that a dump has for it.
+    pub fn lines(&self) -> Vec<Line<'_>> {
+        let (frame, time, origin) = (self.frame(), self.time(), self.origin().cloned());
+        let mut lines = Vec::with_capacity(self.len());
+        let collected = Stamp { frame, time, origin, base: false }.lines(
+            self.envelopes().map(Ok::<_, Infallible>),
+            &mut |line| {
+                lines.push(line);
+                Ok(())
+            },
+        );
+        match collected {
+            Ok(()) => lines,
         }
     }
-    current.map_or(Ok(()), emit)
 }

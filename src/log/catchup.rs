@@ -113,7 +113,7 @@ pub(super) fn all_there(
     Ok(true)
 }
 
-fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
+pub(super) fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
     let path = format!("{LOG_DIR}/{name}");
     match disk.id(&path) {
         Ok(id) => Ok(id == segment.file_id()),

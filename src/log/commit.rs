@@ -4,9 +4,9 @@
 //! proved it began; who waits is served by a sync that began after its frame was appended; the first failed
 //! write or sync poisons the writer, and nothing is tried again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::catchup::Place;
 use super::group::Group;
@@ -77,6 +77,7 @@ pub struct Log {
     busy: Mutex<bool>,
     turn: Condvar,
     poison: OnceLock<Arc<Error>>,
+    closed: AtomicBool,
     pub(super) durable_file: Mutex<Arc<dyn File>>,
     /// The lock, and who writes under it.
     pub(super) group: Group,
@@ -127,6 +128,7 @@ impl Log {
             busy: Mutex::new(false),
             turn: Condvar::new(),
             poison: OnceLock::new(),
+            closed: AtomicBool::new(false),
             durable_file: Mutex::new(durable_file),
             group: Group::new(writers, lock_wait, lock),
         })
@@ -167,9 +169,7 @@ impl Log {
     pub(super) fn poison(&self, cause: Error) -> Error {
         let cause = self.poison.get_or_init(|| Arc::new(cause)).clone();
         tracing::error!(%cause, "a write failed; this writer stops");
-        // Under the mutex of the waiters, so that none can check before and sleep after.
-        let _busy = locked(&self.busy);
-        self.turn.notify_all();
+        self.wake();
         Error::Poisoned { cause }
     }
 
@@ -213,6 +213,35 @@ impl Log {
             };
             self.finish_sync(synced).map_err(|e| outcome_unknown(frame, e))?;
         }
+    }
+
+    /// Waits until a frame behind `known` is durable. Answers whether one is; no longer than `wait`.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Closed`]: no further frame of this process will be.
+    pub fn wait_beyond(&self, known: Frame, wait: Duration) -> Result<bool> {
+        // None: the wait is longer than the clock can count.
+        let until = Instant::now().checked_add(wait);
+        let mut busy = locked(&self.busy);
+        while self.durable() <= known {
+            self.check_poison()?;
+            if self.closed.load(Ordering::Acquire) {
+                return Err(Error::Closed);
+            }
+            let left = until.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(false);
+            }
+            busy = self.turn.wait_timeout(busy, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(true)
+    }
+
+    /// Wakes whoever waits for a frame to be durable.
+    pub(super) fn wake(&self) {
+        // Under the mutex of the waiters, so that none can check before and sleep after.
+        let _busy = locked(&self.busy);
+        self.turn.notify_all();
     }
 
     /// Waits until no sync is under way; none begins while what this answers is held.
@@ -286,6 +315,8 @@ impl Log {
         // Whoever takes the lock next may raise the promise; a sync still under way here would lower it again.
         let _idle = self.idle();
         self.group.release();
+        self.closed.store(true, Ordering::Release);
+        self.turn.notify_all();
         result
     }
 

@@ -37,6 +37,11 @@ impl Cursor {
         Cursor { files, ends, at: from, last: None }
     }
 
+    /// A cursor from a place on that is at or before the frame behind `last`, which errors count from.
+    pub(super) fn behind(files: Arc<Vec<Arc<Segment>>>, from: Position, last: Frame) -> Cursor {
+        Cursor { last: Some(last), ..Cursor::new(files, from) }
+    }
+
     /// The beginning of a log.
     pub const START: Position = Position { segment: 0, offset: FRAMES_START as u32 };
 

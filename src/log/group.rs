@@ -241,6 +241,7 @@ impl Log {
         let (segment, offset) = (tail.segment.id().first(), tail.place.end);
         *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
         self.durable.store(opening.durable.0, Ordering::Release);
+        self.wake();
         // A log that was closed meanwhile stays closed.
         if let Some(old) = slot {
             *old = tail;

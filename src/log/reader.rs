@@ -8,22 +8,22 @@ use super::{CatchUp, Files, Index, Opening};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::position::Frame;
-use crate::segment::SegmentOptions;
+use crate::segment::{Segment, SegmentOptions};
 
 /// A log that another process may be appending to. It takes no lock and changes nothing.
 #[derive(Debug)]
 pub struct Reader {
-    disk: Arc<dyn Disk>,
-    options: SegmentOptions,
-    files: Files,
-    at: Mutex<At>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: SegmentOptions,
+    pub(super) files: Files,
+    pub(super) at: Mutex<At>,
 }
 
 #[derive(Debug)]
-struct At {
-    place: Place,
-    index: Index,
-    durable: Frame,
+pub(super) struct At {
+    pub(super) place: Place,
+    pub(super) index: Index,
+    pub(super) durable: Frame,
 }
 
 impl Reader {
@@ -31,6 +31,18 @@ impl Reader {
     pub fn new(disk: Arc<dyn Disk>, options: SegmentOptions, opening: Opening) -> Reader {
         let Opening { files, place, index, durable, .. } = opening;
         Reader { disk, options, files, at: Mutex::new(At { place, index, durable }) }
+    }
+
+    /// A log that is known up to a place.
+    pub(super) fn at(
+        disk: Arc<dyn Disk>,
+        options: SegmentOptions,
+        files: Vec<Arc<Segment>>,
+        place: Place,
+        index: Index,
+        durable: Frame,
+    ) -> Reader {
+        Reader { disk, options, files: Files::new(files), at: Mutex::new(At { place, index, durable }) }
     }
 
     /// The last frame known durable.

@@ -208,7 +208,7 @@ pub(super) fn keep(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 /// Opens DURABLE for writing, or makes it; its name is durable then.
-fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
+pub(super) fn durable_file(disk: &dyn Disk) -> Result<Arc<dyn File>> {
     let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
     let file = match disk.open(DURABLE, Access::Write) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {

@@ -18,7 +18,14 @@ use crate::position::{Frame, Last};
 #[derive(Debug)]
 pub(crate) struct LanesHeld<'i> {
     _turn: Turn<'i>,
-    _lanes: Vec<Held>,
+    lanes: Vec<Held>,
+}
+
+impl LanesHeld<'_> {
+    /// Lets other writes of the workspaces in this process go on; the right to append stays until the end.
+    pub(super) fn leave_lanes(&mut self) {
+        self.lanes.clear();
+    }
 }
 
 impl Inner {
@@ -31,7 +38,7 @@ impl Inner {
         self.writable()?;
         let enter = |workspace: &&str| self.lanes.enter(workspace, self.options.lane_wait);
         let lanes = workspaces.iter().map(enter).collect::<Result<_>>()?;
-        Ok(LanesHeld { _turn: self.begin(Stay::Section)?, _lanes: lanes })
+        Ok(LanesHeld { _turn: self.begin(Stay::Section)?, lanes })
     }
 
     /// Holds one change against the limits without writing it. Answers its size in a frame, in bytes.

@@ -203,13 +203,22 @@ struct Chains<'c> {
     here: HashMap<(HandleKind, &'c str, &'c str), Last>,
     /// Handles whose chains a snapshot in this frame ended.
     ended: Vec<(HandleKind, &'c str)>,
+    /// Tables that were cleared in this frame, and where.
+    cleared: HashMap<&'c str, Last>,
     frame: Frame,
     single: bool,
 }
 
 impl<'c> Chains<'c> {
     fn new(before: &'c State, frame: Frame, changes: usize) -> Chains<'c> {
-        Chains { before, here: HashMap::new(), ended: Vec::new(), frame, single: changes == 1 }
+        Chains {
+            before,
+            here: HashMap::new(),
+            ended: Vec::new(),
+            cleared: HashMap::new(),
+            frame,
+            single: changes == 1,
+        }
     }
 
     fn next(&mut self, id: &'c str, op: &'c Op<'_>, item: bool, index: u32) -> Last {
@@ -219,12 +228,15 @@ impl<'c> Chains<'c> {
             self.here.retain(|(k, i, _), _| (*k, *i) != (kind, id));
             self.ended.push((kind, id));
         }
+        let own = Last { frame: self.frame, index };
+        if let Op::Clear(HandleKind::Vector) = op {
+            return self.cleared.insert(id, own).unwrap_or_else(|| self.before.cleared(id));
+        }
         let Some(key) = op.chain_key() else { return Last::default() };
         let stored = || self.before.last(kind, id, key);
         if self.single {
             return stored();
         }
-        let own = Last { frame: self.frame, index };
         match self.here.insert((kind, id, key), own) {
             Some(earlier) => earlier,
             None if item || !self.ended.contains(&(kind, id)) => stored(),

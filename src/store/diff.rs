@@ -1,13 +1,29 @@
-//! Comparing two frames of a store: the earlier state is folded once and then folded on to the later one.
+//! Comparing two frames of a store: what the frames between them touched, as it was and as it is.
+//!
+//! Of notes and rows, each first delta names the version before it, so nothing else is read. What a delta does to a
+//! ring, to a scratchpad, or to a whole table (cleared, configured, replaced by a snapshot) depends on all that was
+//! there: for such handles, and where frames between are lost, the state at the earlier frame is folded and then
+//! folded on.
 
-use super::{Inner, Store, past};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::past::{self, Past};
+use super::{Inner, Store};
+use crate::codec::delta::{HandleKind, Op};
 use crate::codec::frame::FrameKind;
-use crate::error::Result;
-use crate::log::Cursor;
-use crate::position::Frame;
+use crate::codec::payload::{Delta, Deltas};
+use crate::codec::wire::Malformed;
+use crate::error::{Error, Result};
+use crate::log::{Cursor, Files, Met};
+use crate::position::{Frame, Last, Time};
 use crate::replay::{self, LogBodies};
-use crate::view::diff::HandleDiff;
-use crate::view::{self, State};
+use crate::view::diff::{self, Content, HandleDiff};
+use crate::view::history::{Link, Versioned};
+use crate::view::notes::Note;
+use crate::view::vectors::VectorRow;
+use crate::view::{HandleId, State};
 
 /// What differs between two frames.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,37 +36,186 @@ pub struct Diff {
     pub handles: Vec<HandleDiff>,
 }
 
+/// What the frames between touched.
+#[derive(Default)]
+struct Touched {
+    keys: BTreeMap<HandleId, BTreeMap<String, Touch>>,
+    /// Handles of which single keys do not tell.
+    whole: BTreeSet<HandleId>,
+    /// Frames are lost in between: nobody knows what they touched.
+    lost: bool,
+}
+
+/// A note or row that was touched.
+struct Touch {
+    /// The version before the first touch.
+    previous: Last,
+    /// The last touch.
+    last: Last,
+    /// What it saved.
+    content: Option<Content>,
+}
+
 impl Store {
     /// What became of each item from one frame to another, and which handles were configured otherwise. `after`
     /// may lie before `before`: then it says what going back would change.
+    ///
+    /// Reads the frames between, and for each note or row that they touched the version before them. Where they
+    /// touched a ring, a scratchpad or a whole table, or some of them are lost, also what [`Store::at`] reads.
     ///
     /// # Errors
     /// As [`Store::at`]; [`crate::Error::Corrupt`] or [`crate::Error::Io`] where an item cannot be read.
     pub fn diff(&self, before: Frame, after: Frame) -> Result<Diff> {
         let inner = self.inner();
         past::check(inner, before)?;
-        past::check(inner, after)?;
-        let (early, late) = states(inner, before.min(after), before.max(after))?;
-        let (a, b) = if before <= after { (&early, &late) } else { (&late, &early) };
-        let handles = view::diff::diff(a, b, &LogBodies::new(&inner.files))?;
-        Ok(Diff { before, after, handles })
+        let files = past::check(inner, after)?;
+        let range =
+            Range { inner, files, early: before.min(after), late: before.max(after), back: after < before };
+        Ok(Diff { before, after, handles: range.diff()? })
     }
 }
 
-/// The states at two frames, the earlier first.
-fn states(inner: &Inner, early: Frame, late: Frame) -> Result<(State, State)> {
-    let mut state = replay::replay(&inner.files, early)?;
-    let earlier = state.clone();
-    let from = inner.index(|index| index.before_frame(early)).unwrap_or(Cursor::START);
-    replay::each_frame(&inner.files, from, &mut |met| {
+struct Range<'s> {
+    inner: &'s Arc<Inner>,
+    files: Files,
+    early: Frame,
+    late: Frame,
+    /// The later frame is the one before.
+    back: bool,
+}
+
+impl Range<'_> {
+    fn diff(&self) -> Result<Vec<HandleDiff>> {
+        let mut touched = Touched::default();
+        self.each(&mut |met| touched.frame(&self.files, &met))?;
+        let mut handles = BTreeMap::new();
+        for (handle, keys) in std::mem::take(&mut touched.keys) {
+            if touched.lost || touched.whole.contains(&handle) {
+                continue;
+            }
+            match self.pairs(&handle, keys)? {
+                Some(pairs) => drop(handles.insert(handle.clone(), diff::touched(handle, pairs))),
+                None => drop(touched.whole.insert(handle)),
+            }
+        }
+        if touched.lost || !touched.whole.is_empty() {
+            let (early, late) = self.states()?;
+            let (a, b) = if self.back { (&late, &early) } else { (&early, &late) };
+            let bodies = LogBodies::new(&self.files);
+            if touched.lost {
+                return diff::diff(a, b, &bodies);
+            }
+            for handle in touched.whole {
+                handles.insert(handle.clone(), diff::handle_diff(handle, a, b, &bodies)?);
+            }
+        }
+        Ok(handles.into_values().flatten().collect())
+    }
+
+    /// Visits the frames behind the earlier one up to the later one, and no others where the index knows the way.
+    fn each(&self, visit: &mut dyn FnMut(Met<'_>) -> Result<()>) -> Result<()> {
+        let Some(first) = self.early.next().filter(|first| *first <= self.late) else { return Ok(()) };
+        let from = self.inner.index(|index| index.at(first).or_else(|| index.before_frame(first)));
+        replay::each_frame(&self.files, from.unwrap_or(Cursor::START), &mut |met| {
+            let (number, kind) = (met.frame.header.number, met.frame.header.kind);
+            if number > self.late {
+                return Ok(false);
+            }
+            if number > self.early {
+                visit(met)?;
+            }
+            Ok(number < self.late || kind != FrameKind::Commit)
+        })
+    }
+
+    /// The states at both frames, the earlier first.
+    fn states(&self) -> Result<(State, State)> {
+        let mut late = Past::at(self.inner, self.early)?.reading().state;
+        let early = late.clone();
+        self.each(&mut |met| replay::fold(&self.files, &mut late, &met))?;
+        Ok((early, late))
+    }
+
+    /// The touched notes or rows as they were and as they are; none where their chains do not tell.
+    fn pairs(&self, handle: &HandleId, keys: BTreeMap<String, Touch>) -> Result<Option<Pairs>> {
+        match handle.kind {
+            HandleKind::Notes => self.pairs_of::<Note>(handle, keys, Content::Note),
+            _ => self.pairs_of::<VectorRow>(handle, keys, Content::Row),
+        }
+    }
+
+    fn pairs_of<T: Versioned>(
+        &self,
+        handle: &HandleId,
+        keys: BTreeMap<String, Touch>,
+        content: fn(T) -> Content,
+    ) -> Result<Option<Pairs>> {
+        let mut pairs = Vec::with_capacity(keys.len());
+        for (key, touch) in keys {
+            let before = match self.before::<T>(handle, &key, touch.previous) {
+                Ok(before) => before.map(content),
+                Err(Error::Lost { .. } | Error::Compacted { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let after = touch.content;
+            let (before, after) = if self.back { (after, before) } else { (before, after) };
+            pairs.push((key, before, after));
+        }
+        Ok(Some(pairs))
+    }
+
+    /// What was saved under a key whose last version was the one at a place.
+    fn before<T: Versioned>(&self, handle: &HandleId, key: &str, place: Last) -> Result<Option<T>> {
+        let link = self.inner.link::<T>(handle, key, place)?;
+        let Some(Link { version, place, .. }) = link else { return Ok(None) };
+        let cleared = version.content.is_some()
+            && handle.kind == HandleKind::Vector
+            && self.inner.was_cleared::<T>(handle, place, self.early)?;
+        Ok(version.content.filter(|_| !cleared))
+    }
+}
+
+type Pairs = Vec<(String, Option<Content>, Option<Content>)>;
+
+impl Touched {
+    fn frame(&mut self, files: &Files, met: &Met<'_>) -> Result<()> {
         let header = &met.frame.header;
-        if header.number > late {
-            return Ok(false);
+        self.lost |= header.kind == FrameKind::Lost;
+        if header.kind != FrameKind::Commit {
+            return Ok(());
         }
-        if header.number > early {
-            replay::fold(&inner.files, &mut state, &met)?;
+        let corrupt = |reason: Malformed| match files.segment(met.at) {
+            Some(segment) => segment.corrupt(header.number, reason),
+            None => Error::Closed,
+        };
+        for delta in Deltas::of(&met.frame).map_err(corrupt)? {
+            self.delta(&delta.map_err(corrupt)?, (header.number, header.time)).map_err(corrupt)?;
         }
-        Ok(header.number < late || header.kind != FrameKind::Commit)
-    })?;
-    Ok((earlier, state))
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Delta<'_>, by: (Frame, Time)) -> Result<(), Malformed> {
+        let Delta { index, envelope, offset } = delta;
+        let handle = HandleId { kind: envelope.op.kind(), id: envelope.id.into() };
+        let chained = matches!(handle.kind, HandleKind::Notes | HandleKind::Vector);
+        let Some(key) = envelope.op.chain_key().filter(|_| !envelope.item) else {
+            // An erased note or row folds to nothing.
+            if !(chained && matches!(envelope.op, Op::Erased { .. })) {
+                self.whole.insert(handle);
+            }
+            return Ok(());
+        };
+        let last = Last { frame: by.0, index: *index };
+        let content = Content::of(&envelope.op, by, *offset)?;
+        match self.keys.entry(handle.clone()).or_default().entry(key.to_owned()) {
+            Entry::Vacant(new) => drop(new.insert(Touch { previous: envelope.previous, last, content })),
+            Entry::Occupied(known) if known.get().last == envelope.previous => {
+                let touch = known.into_mut();
+                (touch.last, touch.content) = (last, content);
+            }
+            // A chain that skips a touch: some delta did nothing.
+            Entry::Occupied(_) => drop(self.whole.insert(handle)),
+        }
+        Ok(())
+    }
 }

@@ -52,7 +52,7 @@ struct Writes {
 }
 
 impl Pending {
-    pub(super) fn inner(&self) -> &Inner {
+    pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
 

@@ -175,7 +175,11 @@ impl Options {
     }
 }
 
-fn file_disk(path: &Path) -> Result<Arc<dyn Disk>> {
+/// A store's directory on the filesystem.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn file_disk(path: &Path) -> Result<Arc<dyn Disk>> {
     match FileDisk::new(path) {
         Ok(disk) => Ok(Arc::new(disk)),
         Err(e) => Err(Error::io("finding", path, e)),

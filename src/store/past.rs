@@ -28,7 +28,7 @@ pub(super) struct PastInner {
 }
 
 impl PastInner {
-    pub(super) fn inner(&self) -> &Inner {
+    pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.store
     }
 
@@ -61,6 +61,10 @@ impl Past {
 
     pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {
         Past::at(store, frame_at(store, time)?)
+    }
+
+    pub(super) fn reading(&self) -> Reading {
+        self.inner.reading()
     }
 
     /// The frame.

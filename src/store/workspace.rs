@@ -13,6 +13,7 @@ use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::log::Stay;
 use crate::position::Time;
+use crate::view::State;
 
 /// A path prefix inside a store, and the serial domain of its writes. Cheap to clone.
 ///
@@ -117,12 +118,43 @@ impl Source {
         Source::new(To::Tx(pending))
     }
 
-    fn inner(&self) -> &Inner {
+    fn inner(&self) -> &Arc<Inner> {
         match &self.to {
             To::Live(inner) => inner,
             To::Past(past) => past.inner(),
             To::Tx(pending) => pending.inner(),
         }
+    }
+
+    /// The store, and the state that frames of its log add up to: the live one, that of a past, or the one before
+    /// the critical section.
+    pub(super) fn committed(&self) -> (Arc<Inner>, State) {
+        let state = match &self.to {
+            To::Past(past) => past.reading().state,
+            To::Live(inner) => inner.state(),
+            To::Tx(pending) => pending.inner().state(),
+        };
+        (self.inner().clone(), state)
+    }
+
+    /// The live store.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] in a past; [`Error::InsideExclusive`] in a critical section of `workspace`.
+    pub(super) fn live_store(&self, workspace: &str) -> Result<&Arc<Inner>> {
+        match &self.to {
+            To::Live(inner) => Ok(inner),
+            To::Past(_) => Err(Error::ReadOnly),
+            To::Tx(_) => Err(Error::InsideExclusive { workspace: workspace.to_owned() }),
+        }
+    }
+
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        self.origin.as_deref()
+    }
+
+    pub(super) fn is_past(&self) -> bool {
+        matches!(self.to, To::Past(_))
     }
 
     /// One moment: the state and its bodies.

@@ -11,12 +11,15 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
 use super::episodic::{Episode, EpisodeHead};
+use super::history::Versioned;
 use super::notes::{Note, NoteHead};
 use super::text::compare_keys;
 use super::vectors::{RowHead, VectorRow};
 use super::{Bodies, EpisodicView, HandleId, NotesView, State, VectorView, WorkingView};
-use crate::codec::delta::{Config, HandleKind};
+use crate::codec::delta::{Config, HandleKind, Op};
+use crate::codec::wire::Malformed;
 use crate::error::Result;
+use crate::position::{Frame, Time};
 
 /// What differs in one handle.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +99,17 @@ impl Content {
         }
     }
 
+    /// What an operation on a note or row saves, by a frame and its time. `offset` is where it stands.
+    ///
+    /// # Errors
+    /// JSON that is none.
+    pub(crate) fn of(op: &Op<'_>, by: (Frame, Time), offset: u64) -> Result<Option<Content>, Malformed> {
+        Ok(match op.kind() {
+            HandleKind::Notes => Note::of(op, by, offset)?.map(Content::Note),
+            _ => VectorRow::of(op, by, offset)?.map(Content::Row),
+        })
+    }
+
     fn name(&self) -> &str {
         match self {
             Content::Note(note) => &note.key,
@@ -108,13 +122,8 @@ impl Content {
     /// Whether a reader sees the same, frames and commit times aside.
     fn same(&self, other: &Content) -> bool {
         match (self, other) {
-            (Content::Note(a), Content::Note(b)) => {
-                (&a.key, &a.summary, &a.body) == (&b.key, &b.summary, &b.body)
-            }
-            (Content::Row(a), Content::Row(b)) => {
-                let bits = |row: &VectorRow| row.embedding.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                (&a.id, &a.text, &a.metadata) == (&b.id, &b.text, &b.metadata) && bits(a) == bits(b)
-            }
+            (Content::Note(a), Content::Note(b)) => a.says_the_same(b),
+            (Content::Row(a), Content::Row(b)) => a.says_the_same(b),
             (a, b) => a == b,
         }
     }
@@ -140,19 +149,41 @@ impl Difference {
 /// A body cannot be read.
 pub fn diff(a: &State, b: &State, bodies: &dyn Bodies) -> Result<Vec<HandleDiff>> {
     let handles: BTreeSet<HandleId> = a.handles().chain(b.handles()).collect();
-    let mut differing = Vec::new();
-    for handle in handles {
-        let (config, items) = match handle.kind {
-            HandleKind::Notes => (None, notes(a.notes(&handle.id), b.notes(&handle.id), bodies)?),
-            HandleKind::Vector => table(a.vectors(&handle.id), b.vectors(&handle.id), bodies)?,
-            HandleKind::Episodic => episodes(a.episodic(&handle.id), b.episodic(&handle.id), bodies)?,
-            HandleKind::Working => entries(a.working(&handle.id), b.working(&handle.id)),
-        };
-        if config.is_some() || !items.is_empty() {
-            differing.push(HandleDiff { handle, config, items });
-        }
+    handles.into_iter().filter_map(|handle| handle_diff(handle, a, b, bodies).transpose()).collect()
+}
+
+/// What differs in one handle, if anything does.
+///
+/// # Errors
+/// As [`diff`].
+pub(crate) fn handle_diff(
+    handle: HandleId,
+    a: &State,
+    b: &State,
+    bodies: &dyn Bodies,
+) -> Result<Option<HandleDiff>> {
+    let (config, items) = match handle.kind {
+        HandleKind::Notes => (None, notes(a.notes(&handle.id), b.notes(&handle.id), bodies)?),
+        HandleKind::Vector => table(a.vectors(&handle.id), b.vectors(&handle.id), bodies)?,
+        HandleKind::Episodic => episodes(a.episodic(&handle.id), b.episodic(&handle.id), bodies)?,
+        HandleKind::Working => entries(a.working(&handle.id), b.working(&handle.id)),
+    };
+    let differs = config.is_some() || !items.is_empty();
+    Ok(differs.then_some(HandleDiff { handle, config, items }))
+}
+
+/// What differs in a handle of which only these notes or rows were touched, each as it was and as it is.
+pub(crate) fn touched(
+    handle: HandleId,
+    mut pairs: Vec<(String, Option<Content>, Option<Content>)>,
+) -> Option<HandleDiff> {
+    match handle.kind {
+        HandleKind::Notes => pairs.sort_by(|(x, ..), (y, ..)| compare_keys(x, y)),
+        _ => pairs.sort_by(|(x, ..), (y, ..)| x.cmp(y)),
     }
-    Ok(differing)
+    let items: Vec<_> =
+        pairs.into_iter().filter_map(|(_, before, after)| Difference::of(before, after)).collect();
+    (!items.is_empty()).then_some(HandleDiff { handle, config: None, items })
 }
 
 type Configs = Option<(Config<'static>, Config<'static>)>;
@@ -236,7 +267,7 @@ fn entries(a: Option<&WorkingView>, b: Option<&WorkingView>) -> (Configs, Vec<Di
 }
 
 /// Both sides in one order, equal ones together.
-fn merge<'h, H>(
+pub(super) fn merge<'h, H>(
     a: &'h [H],
     b: &'h [H],
     order: impl Fn(&H, &H) -> Ordering,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
+use super::saved::{self, Loader, Saved, SavedPosition, Saver};
 use super::{Bodies, View, begin_snapshot, read};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Record};
 use crate::codec::json::Json;
@@ -145,6 +146,34 @@ impl View for EpisodicView {
 
     fn is_unused(&self) -> bool {
         self.ring.is_empty() && self.max.is_none()
+    }
+}
+
+/// An episode as it is saved: key, its time as said, frame, commit time, position.
+type SavedEpisode<'a> = (&'a str, i64, u64, u64, SavedPosition);
+
+impl Saved for EpisodicView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.say(&self.max)?;
+        saver.items(self.ring.iter().map(|entry| {
+            entry.as_ref().map(|Entry { key, timestamp_ms, frame, time, at }| -> SavedEpisode<'_> {
+                (key, *timestamp_ms, frame.0, time.as_micros(), saved::position(*at))
+            })
+        }))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let mut view = EpisodicView { max: loader.take("ring size")?, ..EpisodicView::default() };
+        loader.items("saved episodes", |bytes| {
+            let (episode, rest): (Option<SavedEpisode<'_>>, _) = saved::item("saved episode", bytes)?;
+            let entry = episode.map(|(key, timestamp_ms, frame, time, at)| {
+                let (frame, time, at) = (Frame(frame), saved::time_of(time)?, saved::position_of(at));
+                Ok(Entry { key: Arc::from(key), timestamp_ms, frame, time, at })
+            });
+            view.push(entry.transpose()?);
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use equivalent::{Comparable, Equivalent};
 use imbl::OrdMap;
 
+use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
 use super::text::pattern::Pattern;
 use super::text::{self, DAMAGED_BODY, KeyOrder, MATCHES_SHOWN_MAX, code_points_before, compare_keys};
 use super::{Bodies, View, begin_snapshot, json, read};
@@ -100,6 +101,22 @@ impl NoteBody {
             NoteBody::Text(text) => text,
             NoteBody::Json(json) => json.as_str(),
         }
+    }
+}
+
+impl Note {
+    /// Whether a reader sees the same, frames and commit times aside.
+    pub fn says_the_same(&self, other: &Note) -> bool {
+        (&self.key, &self.summary, &self.body) == (&other.key, &other.summary, &other.body)
+    }
+
+    /// The change that saves it.
+    pub fn delta(&self) -> delta::Note<'_> {
+        let body = match &self.body {
+            NoteBody::Text(text) => Body::Text(text),
+            NoteBody::Json(json) => Body::Json(json.as_str()),
+        };
+        delta::Note { key: &self.key, summary: self.summary.as_deref(), body }
     }
 }
 
@@ -244,6 +261,37 @@ impl View for NotesView {
 
     fn is_unused(&self) -> bool {
         self.notes.is_empty()
+    }
+}
+
+/// A note as it is saved: key, summary, position, identity, time.
+type SavedNote<'a> = (&'a str, Option<&'a str>, SavedPosition, SavedLast, u64);
+
+impl Saved for NotesView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.items(self.heads().map(|head| -> SavedNote<'_> {
+            let NoteHead { key, summary, last, time, at } = head;
+            (key, summary, saved::position(at), saved::last(last), time.as_micros())
+        }))?;
+        saver.items(self.gone.iter().map(|(key, last)| (&**key, saved::last(*last))))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let mut view = NotesView::default();
+        loader.items("saved notes", |bytes| {
+            let ((key, summary, at, last, time), rest): (SavedNote<'_>, _) =
+                saved::item("saved note", bytes)?;
+            let (at, last, time) = (saved::position_of(at), saved::last_of(last), saved::time_of(time)?);
+            let entry = Entry { summary: summary.map(Arc::from), at, last, time };
+            view.notes.insert(KeyOrder(Arc::from(key)), entry);
+            Ok(rest)
+        })?;
+        loader.items("forgotten notes", |bytes| {
+            let ((key, last), rest): ((&str, SavedLast), _) = saved::item("forgotten note", bytes)?;
+            view.gone.insert(Arc::from(key), saved::last_of(last));
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

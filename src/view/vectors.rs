@@ -9,12 +9,14 @@
 
 pub mod filter;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use self::filter::Filter;
+use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
 use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
@@ -28,6 +30,8 @@ pub struct VectorView {
     rows: OrdMap<Arc<str>, Row>,
     /// The heads of the chains of ids that are no rows now.
     gone: OrdMap<Arc<str>, Last>,
+    /// The last time that the table was cleared: the head of the chain of its `clear`s, which no snapshot ends.
+    cleared: Last,
     identity: Option<Arc<Identity<'static>>>,
 }
 
@@ -79,6 +83,21 @@ struct Row {
     embedding: Arc<[f32]>,
 }
 
+impl VectorRow {
+    /// Whether a reader sees the same, bit for bit, frames aside.
+    pub fn says_the_same(&self, other: &VectorRow) -> bool {
+        let bits = |row: &VectorRow| row.embedding.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        (&self.id, &self.text, &self.metadata) == (&other.id, &other.text, &other.metadata)
+            && bits(self) == bits(other)
+    }
+
+    /// The change that saves it.
+    pub fn delta(&self) -> Upsert<'_> {
+        let embedding = Cow::Borrowed(self.embedding.as_slice());
+        Upsert { id: &self.id, text: &self.text, metadata: self.metadata.as_str(), embedding }
+    }
+}
+
 impl VectorView {
     /// The row with this id, if there is one.
     ///
@@ -118,6 +137,11 @@ impl VectorView {
             Some(row) => row.last,
             None => self.gone.get(id).copied().unwrap_or_default(),
         }
+    }
+
+    /// The last `clear` of the table; [`Last::default`] if it was never cleared. Each names the one before it.
+    pub fn cleared(&self) -> Last {
+        self.cleared
     }
 
     /// The `k` rows nearest to `query` among those that pass the filter: by score, highest first, then by id.
@@ -180,7 +204,8 @@ impl VectorView {
         self.gone.insert(id, place.last);
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, place: Place) {
+        self.cleared = place.last;
         for (id, row) in &self.rows {
             self.gone.insert(id.clone(), row.last);
         }
@@ -207,11 +232,11 @@ impl View for VectorView {
         match op {
             Op::Upsert(upsert) => self.upsert(place, upsert),
             Op::Delete { id } => self.delete(place, id),
-            Op::Clear(HandleKind::Vector) => self.clear(),
+            Op::Clear(HandleKind::Vector) => self.clear(place),
             Op::Configure(config) => self.configure(config),
             Op::Snapshot { config: config @ Config::Vector(_), continues, .. } => {
                 if !continues {
-                    *self = VectorView::default();
+                    *self = VectorView { cleared: self.cleared, ..VectorView::default() };
                 }
                 self.configure(config);
             }
@@ -234,6 +259,38 @@ impl View for VectorView {
 
     fn is_unused(&self) -> bool {
         self.rows.is_empty() && self.identity.is_none()
+    }
+}
+
+/// A row as it is saved: id, position, identity, floats.
+type SavedRow<'a> = (&'a str, SavedPosition, SavedLast, Vec<f32>);
+
+impl Saved for VectorView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.say(&(self.identity.as_deref(), saved::last(self.cleared)))?;
+        saver.items(self.heads().map(|head| -> SavedRow<'_> {
+            (head.id, saved::position(head.at), saved::last(head.last), head.embedding.to_vec())
+        }))?;
+        saver.items(self.gone.iter().map(|(id, last)| (&**id, saved::last(*last))))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let (identity, cleared): (Option<Identity<'_>>, SavedLast) = loader.take("embedder")?;
+        let identity = identity.map(|identity| Arc::new(identity.into_owned()));
+        let cleared = saved::last_of(cleared);
+        let mut view = VectorView { identity, cleared, ..VectorView::default() };
+        loader.items("saved rows", |bytes| {
+            let ((id, at, last, floats), rest): (SavedRow<'_>, _) = saved::item("saved row", bytes)?;
+            let (at, last) = (saved::position_of(at), saved::last_of(last));
+            view.rows.insert(Arc::from(id), Row { at, last, embedding: Arc::from(floats) });
+            Ok(rest)
+        })?;
+        loader.items("deleted rows", |bytes| {
+            let ((id, last), rest): ((&str, SavedLast), _) = saved::item("deleted row", bytes)?;
+            view.gone.insert(Arc::from(id), saved::last_of(last));
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

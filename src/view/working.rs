@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
+use super::saved::{self, Loader, Saved, Saver};
 use super::text::fold_line;
 use super::{Bodies, View, begin_snapshot};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Push};
 use crate::codec::snapshot::BadSnapshot;
+use crate::codec::wire::Malformed;
 use crate::error::Result;
 use crate::position::{Place, Time};
 
@@ -160,6 +162,29 @@ impl View for WorkingView {
 
     fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.budget.is_none()
+    }
+}
+
+/// An entry as it is saved: its cost, label and content.
+type SavedEntry<'a> = (u32, Option<(&'a str, &'a str)>);
+
+impl Saved for WorkingView {
+    fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
+        saver.say(&self.budget)?;
+        saver.items(self.entries.iter().map(|Entry { tokens, said }| -> SavedEntry<'_> {
+            (*tokens, said.as_ref().map(|Said { label, content }| (&**label, &**content)))
+        }))
+    }
+
+    fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
+        let mut view = WorkingView { budget: loader.take("budget")?, ..WorkingView::default() };
+        loader.items("saved entries", |bytes| {
+            let ((tokens, said), rest): (SavedEntry<'_>, _) = saved::item("saved entry", bytes)?;
+            let said = said.map(|(label, content)| Said { label: label.into(), content: content.into() });
+            view.push(Entry { tokens, said });
+            Ok(rest)
+        })?;
+        Ok(view)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What differs between two frames: by key in notes and tables, by order in rings, by what a reader sees.
 
-use mnemolog::view::diff::{Change, Content};
+use mnemolog::codec::delta::HandleKind;
+use mnemolog::view::diff::{Change, Content, Difference, HandleDiff};
 use mnemolog::{Error, Frame, Json, Result, Store, Workspace};
 
 use crate::model::Rng;
@@ -166,6 +167,96 @@ fn step(rng: &mut Rng, ws: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// Each note and row that differs, with what a reader sees before and after.
+type ByKey = Vec<(&'static str, String, Option<String>, Option<String>)>;
+
+fn seen(content: &Content) -> Option<String> {
+    match content {
+        Content::Note(note) => Some(format!("{:?} {:?}", note.summary, note.body)),
+        Content::Row(row) => Some(format!("{} {} {:?}", row.text, row.metadata, row.embedding)),
+        _ => None,
+    }
+}
+
+fn by_key(handles: &[HandleDiff]) -> ByKey {
+    let keyed = |handle: &&HandleDiff| matches!(handle.handle.kind, HandleKind::Notes | HandleKind::Vector);
+    let item = |kind: HandleKind, item: &Difference| {
+        let side = |content: &Option<Content>| content.as_ref().and_then(seen);
+        (kind.name(), item.item.clone(), side(&item.before), side(&item.after))
+    };
+    let items =
+        |handle: &HandleDiff| handle.items.iter().map(|i| item(handle.handle.kind, i)).collect::<Vec<_>>();
+    handles.iter().filter(keyed).flat_map(items).collect()
+}
+
+/// The same, from reading all keys in both pasts.
+fn compared(store: &Store, a: Frame, b: Frame) -> Result<ByKey> {
+    let (a, b) = (store.at(a)?.workspace("core")?, store.at(b)?.workspace("core")?);
+    let mut differing = Vec::new();
+    for key in ["a", "b", "a/b"] {
+        let note =
+            |ws: &Workspace| Ok::<_, Error>(ws.notes().get(key)?.and_then(|note| seen(&Content::Note(note))));
+        differing.push(("notes", key.to_owned(), note(&a)?, note(&b)?));
+    }
+    for id in ["a", "a/b", "b"] {
+        let row = |ws: &Workspace| {
+            Ok::<_, Error>(ws.vectors("docs")?.get(id)?.and_then(|row| seen(&Content::Row(row))))
+        };
+        differing.push(("vector", id.to_owned(), row(&a)?, row(&b)?));
+    }
+    differing.retain(|(_, _, before, after)| before != after);
+    Ok(differing)
+}
+
+#[test]
+fn a_comparison_reads_the_frames_between_and_what_it_shows() -> Result<()> {
+    let store = Store::in_memory()?;
+    let core = store.workspace("core")?;
+    let (notes, docs) = (core.notes(), core.vectors("docs")?);
+    docs.upsert("x", "red fox", &Json::object())?;
+    for n in 0..500 {
+        notes.remember(&format!("k{}", n % 50), "", &n.to_string())?;
+    }
+    let begin = store.appended().0;
+    notes.remember("k1", "", "changed")?;
+    notes.remember("k1", "", "and again")?;
+    notes.forget("k2")?;
+    notes.remember("new", "", "added")?;
+    docs.upsert("x", "blue hen", &Json::object())?;
+    docs.upsert("y", "added", &Json::object())?;
+    notes.remember("k3", "", "453")?;
+    notes.remember("passing", "", "by")?;
+    notes.forget("passing")?;
+    docs.delete("y")?;
+    for n in 0..500 {
+        notes.remember(&format!("k{}", n % 50), "", &n.to_string())?;
+    }
+    for (a, b) in [(begin, begin + 10), (begin + 10, begin)] {
+        let before = store.reads();
+        let lines = shown(&store, a, b);
+        let after = store.reads();
+        assert_eq!(lines.len(), 4, "k1, k2, new and x: {lines:?}");
+        // k3 was written again as it had been, which only its earlier version says.
+        assert_eq!(after.frames - before.frames, 10 + 4, "ten frames, and k1, k2, k3 and x as they were");
+        assert_eq!(after.envelopes, before.envelopes);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_row_that_was_cleared_before_is_added_and_not_changed() -> Result<()> {
+    let store = Store::in_memory()?;
+    let docs = store.root().vectors("docs")?;
+    docs.upsert("x", "one", &Json::object())?;
+    docs.clear()?;
+    docs.upsert("x", "two", &Json::object())?;
+    docs.clear()?;
+    docs.clear()?;
+    assert_eq!(shown(&store, 2, 3), ["vector docs: added x - > two"]);
+    assert_eq!(shown(&store, 1, 3), ["vector docs: changed x one > two"]);
+    Ok(())
+}
+
 #[test]
 fn frames_differ_in_nothing_exactly_where_their_snapshots_are_equal() -> Result<()> {
     let mut equal = 0;
@@ -181,6 +272,7 @@ fn frames_differ_in_nothing_exactly_where_their_snapshots_are_equal() -> Result<
             let same = store.at(a)?.digest()? == store.at(b)?.digest()?;
             let diff = store.diff(a, b)?;
             assert_eq!(diff.handles.is_empty(), same, "seed {seed}, {a} and {b}: {diff:?}");
+            assert_eq!(by_key(&diff.handles), compared(&store, a, b)?, "seed {seed}, {a} and {b}");
             equal += u64::from(same && a != b);
         }
     }

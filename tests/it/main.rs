@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cli")]
 mod cli;
+mod back;
 mod conversations;
 mod corpora;
 mod diff;
@@ -13,6 +14,7 @@ mod flips;
 mod fuzzing;
 mod log;
 mod handles;
+mod history;
 mod interchange;
 mod names;
 mod payload;
@@ -25,6 +27,7 @@ mod store;
 mod shared;
 mod specimens;
 mod support;
+mod tail;
 mod threads;
 mod tidy;
 mod views;

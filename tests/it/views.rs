@@ -8,5 +8,6 @@ mod log;
 mod notes;
 mod oracle;
 mod rings;
+mod saved;
 mod senseless;
 mod vectors;

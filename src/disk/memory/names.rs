@@ -121,6 +121,19 @@ impl Names {
         self.change(dir, Operation::Remove(name.to_owned()))
     }
 
+    /// Takes an empty directory away. The root stays: it is the disk.
+    pub(super) fn remove_dir(&mut self, path: &str) -> io::Result<()> {
+        let number = self.directory(&parts(path)?)?;
+        if !self.at(number)?.cached.is_empty() {
+            return Err(ErrorKind::DirectoryNotEmpty.into());
+        }
+        if number == ROOT {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        let (dir, name) = self.locate(path)?;
+        self.change(dir, Operation::Remove(name.to_owned()))
+    }
+
     pub(super) fn sync(&mut self, dir: &str) -> io::Result<()> {
         let number = self.directory(&parts(dir)?)?;
         let directory = self.directories.get_mut(&number).ok_or(ErrorKind::NotFound)?;

@@ -12,31 +12,37 @@ use super::change::{Change, any_change, any_key};
 use super::log::{Buffer, World, handle, time_of};
 use super::oracle::Handles;
 
-type Oracle = BTreeMap<&'static str, Handles>;
-type History = Vec<(&'static str, Change)>;
+pub(crate) type Oracle = BTreeMap<&'static str, Handles>;
+pub(crate) type History = Vec<(&'static str, Change)>;
 
 const IDS: [&str; 2] = ["core/x", "y"];
 
-fn any_history() -> impl Strategy<Value = History> {
+pub(crate) fn any_history() -> impl Strategy<Value = History> {
     proptest::collection::vec(any_change(), 0..60)
 }
 
 fn play(world: &mut World, history: &History) -> Oracle {
     let mut oracle = Oracle::new();
+    play_on(world, history, &mut oracle);
+    oracle
+}
+
+/// The same, on a world that has a history.
+pub(crate) fn play_on(world: &mut World, history: &History, oracle: &mut Oracle) {
     for (id, change) in history {
         let frame = world.commit(id, &change.ops());
         oracle.entry(id).or_default().apply(frame, change);
     }
-    oracle
 }
 
-fn agree(state: &State, log: &Buffer, oracle: &Oracle) {
+pub(crate) fn agree(state: &State, log: &Buffer, oracle: &Oracle) {
     for id in IDS {
         let handles = oracle.get(id).cloned().unwrap_or_default();
         agree_on_notes(state, log, id, &handles);
         agree_on_rows(state, log, id, &handles);
         agree_on_ring(state, log, id, &handles);
         agree_on_entries(state, id, &handles);
+        assert_eq!(state.cleared(id), handles.cleared, "the last clear of {id}");
         for kind in [HandleKind::Notes, HandleKind::Vector] {
             for key in ["", "a", "b", "B", "a/b", "a/c", "a-/a", "z", "é", "a/b/c", "/", "  ", "never"] {
                 let last = handles.chains.get(&(kind, key.to_owned())).copied().unwrap_or_default();
@@ -119,7 +125,7 @@ fn all_handles() -> Vec<HandleId> {
     HandleKind::ALL.into_iter().flat_map(|kind| IDS.map(|id| handle(kind, id))).collect()
 }
 
-fn snapshots(world: &World) -> Vec<Vec<u8>> {
+pub(crate) fn snapshots(world: &World) -> Vec<Vec<u8>> {
     all_handles().iter().map(|handle| world.state.snapshot(handle, &world.log).unwrap()).collect()
 }
 

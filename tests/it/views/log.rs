@@ -27,11 +27,10 @@ pub(crate) struct World {
 
 impl Bodies for Buffer {
     fn read(&self, at: Position, frame: Frame) -> Result<Cow<'_, [u8]>> {
-        let offset = at.offset as usize;
-        let bytes = &self.0[offset..];
+        let bytes = self.0.get(at.offset as usize..).unwrap_or_default();
         let length = payload::envelope_bytes(bytes, u64::from(at.offset))
             .map_err(|reason| self.corrupt(at, frame, reason))?;
-        let bytes = &bytes[..length];
+        let bytes = bytes.get(..length).unwrap_or(bytes);
         payload::decode(bytes, u64::from(at.offset), Trust::Alone(&Seed::new(SALT)))
             .map_err(|reason| self.corrupt(at, frame, reason))?;
         Ok(Cow::Borrowed(bytes))

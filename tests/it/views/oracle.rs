@@ -18,6 +18,8 @@ pub(crate) struct Handles {
     pub(crate) entries: Vec<(u32, Option<(String, String)>)>,
     pub(crate) budget: Option<u64>,
     pub(crate) chains: BTreeMap<(HandleKind, String), Last>,
+    /// The last `clear` of the table.
+    pub(crate) cleared: Last,
 }
 
 #[derive(Clone, Debug)]
@@ -122,7 +124,10 @@ impl Handles {
             }
             Change::Erased { .. } => {}
             Change::Clear(HandleKind::Notes) => {}
-            Change::Clear(HandleKind::Vector) => self.rows.clear(),
+            Change::Clear(HandleKind::Vector) => {
+                self.rows.clear();
+                self.cleared = last;
+            }
             Change::Clear(HandleKind::Episodic) => self.ring.clear(),
             Change::Clear(HandleKind::Working) => self.entries.clear(),
             Change::Embedder(None) => self.embedder = None,

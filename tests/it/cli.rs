@@ -5,6 +5,7 @@ mod field;
 mod processes;
 mod refusals;
 mod repair;
+mod tail;
 mod time;
 mod verbs;
 

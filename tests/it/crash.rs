@@ -1,10 +1,12 @@
 //! Loss of power and death of the process, at any call: what was acknowledged is there, what was not is there
 //! wholly or not at all, and the store goes on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mnemolog::disk::{Fault, MemoryDisk, Tear};
-use mnemolog::{Durability, Error, Frame, Options, Store, Writers};
+use mnemolog::{Durability, Error, Frame, Options, Store, Tail, Writers};
 
 use crate::model::{self, Model, Rng, Step, WORKSPACES};
 
@@ -22,6 +24,8 @@ struct World {
     /// What the store holds after each frame; one more than was acknowledged may survive.
     states: Vec<Model>,
     acknowledged: Frame,
+    /// What tails told of each frame.
+    told: BTreeMap<Frame, String>,
     met: Met,
 }
 
@@ -36,10 +40,11 @@ struct Met {
     failed_writes: u64,
     shared_openings: u64,
     refreshes: u64,
+    told: u64,
 }
 
 impl Met {
-    fn all(&mut self) -> [&mut u64; 8] {
+    fn all(&mut self) -> [&mut u64; 9] {
         let Met {
             frames,
             cuts,
@@ -49,11 +54,12 @@ impl Met {
             failed_writes,
             shared_openings,
             refreshes,
+            told,
         } = self;
-        [frames, cuts, rewrites, rotations, failed_openings, failed_writes, shared_openings, refreshes]
+        [frames, cuts, rewrites, rotations, failed_openings, failed_writes, shared_openings, refreshes, told]
     }
 
-    fn each(mut self) -> [u64; 8] {
+    fn each(mut self) -> [u64; 9] {
         self.all().map(|n| *n)
     }
 }
@@ -65,7 +71,16 @@ impl World {
         let durability =
             if rng.chance(4) && writers == Writers::One { Durability::Os } else { Durability::Sync };
         let (disk, states) = (MemoryDisk::simulated(), vec![model::empty()]);
-        World { rng, disk, durability, writers, states, acknowledged: Frame::ZERO, met: Met::default() }
+        World {
+            rng,
+            disk,
+            durability,
+            writers,
+            states,
+            acknowledged: Frame::ZERO,
+            told: BTreeMap::new(),
+            met: Met::default(),
+        }
     }
 
     fn open(&self) -> Result<Store, Error> {
@@ -134,6 +149,8 @@ impl World {
         // A survivor of a failed sync is told of it on its own descriptor, later.
         let planned = self.plan() | told;
         let mut reader = Options::new().open_read_only_on(Arc::new(self.disk.clone())).ok();
+        let from = self.acknowledged;
+        let mut tails = [Some(store), other, reader.as_ref()].map(|store| store?.tail(from).ok());
         for _ in 0..self.rng.below(24) {
             let writer = other.filter(|_| self.rng.chance(2)).unwrap_or(store);
             let step = Step::random(&mut self.rng);
@@ -164,6 +181,9 @@ impl World {
             if self.durability == Durability::Os && self.rng.chance(6) && store.flush().is_ok() {
                 self.acknowledged = store.appended();
             }
+            if self.rng.chance(3) {
+                tails.iter_mut().flatten().for_each(|tail| self.tell(tail, planned));
+            }
         }
         if self.rng.chance(3) && self.writers == Writers::One && store.close().is_ok() {
             self.acknowledged = store.appended();
@@ -189,6 +209,26 @@ impl World {
         }
     }
 
+    /// What a tail tells must outlive every crash, like what was acknowledged.
+    fn tell(&mut self, tail: &mut Tail, planned: bool) {
+        loop {
+            let behind = tail.seen();
+            match tail.next_within(Duration::ZERO) {
+                Ok(Some(event)) => {
+                    assert_eq!(Some(event.last()), behind.next(), "frames come in order");
+                    self.told.insert(event.last(), crate::tail::text(&event));
+                    self.acknowledged = self.acknowledged.max(event.last());
+                    self.met.told += 1;
+                }
+                Ok(None) => return,
+                Err(e) => {
+                    assert!(planned, "no fault was planned: {e}");
+                    return;
+                }
+            }
+        }
+    }
+
     /// Holds the store that came back against what it must hold, and forgets what did not survive.
     fn check(&mut self, store: &Store, seed: u64) {
         let last = store.appended();
@@ -200,6 +240,11 @@ impl World {
         assert!(last.0 < self.states.len() as u64, "seed {seed}: frame {last} was never written");
         self.states.truncate(last.0 as usize + 1);
         self.acknowledged = last;
+        for event in crate::tail::drain(&mut store.tail(Frame::ZERO).expect("begins")) {
+            if let Some(told) = self.told.get(&event.last()) {
+                assert_eq!(&crate::tail::text(&event), told, "seed {seed}: a tail told something else");
+            }
+        }
         assert_eq!(store.durable(), last, "seed {seed}: what opening found is durable");
         assert_eq!(model::held(store), self.states[last.0 as usize], "seed {seed}: frame {last}");
         let past = self.rng.below(last.0 + 1);

@@ -11,6 +11,7 @@ mod embed;
 mod field;
 mod format;
 mod flips;
+mod fork;
 mod fuzzing;
 mod log;
 mod handles;

@@ -13,6 +13,7 @@ mod parts;
 #[cfg(feature = "cli")]
 mod repairs;
 mod sharing;
+mod tails;
 
 use std::collections::BTreeMap;
 use std::env;

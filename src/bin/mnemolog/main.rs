@@ -9,6 +9,7 @@ mod diff;
 mod dump;
 mod episodic;
 mod exit;
+mod fork;
 mod info;
 mod load;
 mod notes;
@@ -17,6 +18,7 @@ mod render;
 mod repair;
 mod replay;
 mod shell;
+mod tail;
 mod tour;
 mod vector;
 mod verify;
@@ -87,6 +89,12 @@ enum Verb {
     /// What differs between two moments
     Diff(diff::Args),
 
+    /// Make another store as of a moment, which shares nothing with this one
+    Fork(fork::Args),
+
+    /// The frames that were written last, and those that are written meanwhile
+    Tail(tail::Args),
+
     /// Where the store is and how large
     Info(info::Args),
 
@@ -140,6 +148,8 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Working(verb) => working::run(verb, &context),
         Verb::Replay(args) => replay::run(&args, &context),
         Verb::Diff(args) => diff::run(&args, &context),
+        Verb::Fork(args) => fork::run(&args, &context),
+        Verb::Tail(args) => tail::run(&args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),

@@ -101,6 +101,23 @@ impl Output {
         told(self.out.borrow_mut().flush())
     }
 
+    /// Whether whoever read standard output has gone, as far as the system tells without a write.
+    #[cfg(unix)]
+    pub(crate) fn is_closed(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let out = io::stdout();
+        let mut watched = [PollFd::new(&out, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        poll(&mut watched, Some(&now)).is_ok() && watched.iter().any(|out| out.revents().intersects(gone))
+    }
+
+    /// Elsewhere only a write tells.
+    #[cfg(not(unix))]
+    pub(crate) fn is_closed(&self) -> bool {
+        false
+    }
+
     /// One line to standard error. Nobody may be listening there, and that stops nothing.
     pub(crate) fn note(&self, sentence: &str) {
         note(sentence);

@@ -3,6 +3,7 @@
 //! It formats and does nothing else: no reading, no writing, no decisions. Names and texts from the store are
 //! folded to one line where a line of ours holds them, so that none can forge another line or move a cursor.
 
+pub(crate) mod tail;
 pub(crate) mod tour;
 
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::env;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
 use mnemolog::{Error, Frame, Json, Options, Result, Store, Writers};
@@ -35,6 +35,11 @@ impl Orders {
             }
         });
         Orders(orders)
+    }
+
+    /// Whether the parent has no more orders, or is gone.
+    fn are_over(&self) -> bool {
+        matches!(self.0.try_recv(), Err(TryRecvError::Disconnected))
     }
 
     /// Waits for the next order; none once the parent has no more, or is gone.
@@ -81,6 +86,12 @@ fn a_child_process_plays_its_part() {
             write_until_told(&store, workspace, life, threads.parse().expect("a number"), &orders);
         }
         ["reader"] => read_until_told(&Options::new().open_read_only(path).expect("opens"), &orders),
+        ["tail", role, from] => {
+            let options = Options::new().writers(Writers::Many).lock_wait(Duration::from_secs(60));
+            let opened = if role == "writer" { options.open(path) } else { options.open_read_only(path) };
+            let from = Frame(from.parse().expect("a frame"));
+            super::tails::tell_until_told(&opened.expect("opens"), from, &|| orders.are_over());
+        }
         ["holder"] => {
             let store = Options::new().open(path).expect("opens");
             store.root().notes().remember("held", "s", "by the only writer").expect("saved");

@@ -280,10 +280,13 @@ impl Segment {
     /// [`Error::Io`].
     pub fn read_raw(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        let read =
-            self.file.read_at(offset, &mut bytes).map_err(|e| Error::io("reading", &self.display, e))?;
+        let read = self.read_into(offset, &mut bytes)?;
         bytes.truncate(read);
         Ok(bytes)
+    }
+
+    fn read_into(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, bytes).map_err(|e| Error::io("reading", &self.display, e))
     }
 
     /// `len` published bytes from `offset`: borrowed from the map where there is one. `None` if they are not
@@ -496,7 +499,10 @@ impl<'s> Walk<'s> {
         let start = usize::try_from(self.offset - self.buffer_at).unwrap_or(usize::MAX);
         if self.buffer.len().saturating_sub(start) < len {
             let left = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
-            self.buffer = self.segment.read_raw(self.offset, len.max(READ_BYTES).min(left))?;
+            // The same buffer again: a new one would be zeroed, and faulted in, for nothing.
+            self.buffer.resize(len.max(READ_BYTES).min(left), 0);
+            let read = self.segment.read_into(self.offset, &mut self.buffer)?;
+            self.buffer.truncate(read);
             self.buffer_at = self.offset;
             return Ok(self.buffer.get(..len).unwrap_or(&self.buffer));
         }

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod episodic;
 pub mod history;
 pub mod notes;
+mod packed;
 pub mod saved;
 pub(crate) mod text;
 pub mod vectors;

@@ -60,11 +60,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes not read yet.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Where the next field stands.
+    #[inline]
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -73,6 +75,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Fewer are left.
+    #[inline]
     pub fn bytes(&mut self, what: &'static str, len: usize) -> Result<&'a [u8], Malformed> {
         let Some((head, tail)) = self.rest.split_at_checked(len) else {
             let found = format_args!("{} bytes", self.rest.len()).to_string();
@@ -87,6 +90,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Fewer are left.
+    #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         let mut out = [0; N];
         out.copy_from_slice(self.bytes(what, N)?);
@@ -97,6 +101,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// None is left.
+    #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
         self.array::<1>(what).map(|[b]| b)
     }
@@ -105,6 +110,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Fewer are left.
+    #[inline]
     pub fn u16(&mut self, what: &'static str) -> Result<u16, Malformed> {
         self.array(what).map(u16::from_le_bytes)
     }
@@ -113,6 +119,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Fewer are left.
+    #[inline]
     pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
         self.array(what).map(u32::from_le_bytes)
     }
@@ -121,6 +128,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Fewer are left.
+    #[inline]
     pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
         self.array(what).map(u64::from_le_bytes)
     }

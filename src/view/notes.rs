@@ -6,27 +6,24 @@
 //! Invariants: a key is either saved or gone, never both; each keeps the head of its chain of versions until a
 //! snapshot replaces the notes. What is damaged is never left out: typed reads fail, texts say so in its place.
 
-use std::sync::Arc;
-
-use equivalent::{Comparable, Equivalent};
-use imbl::OrdMap;
-
-use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
+use super::packed::{ByteOrder, Entry, Order, Packed, Record};
+use super::saved::{Loader, Saved, Saver};
 use super::text::pattern::Pattern;
-use super::text::{self, DAMAGED_BODY, KeyOrder, MATCHES_SHOWN_MAX, code_points_before, compare_keys};
+use super::text::{self, DAMAGED_BODY, MATCHES_SHOWN_MAX, code_points_before};
 use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{self, Body, Config, Op};
 use crate::codec::json::Json;
-use crate::codec::wire::Malformed;
+use crate::codec::wire::{Malformed, Reader, put};
 use crate::error::Result;
 use crate::position::{Frame, Last, Place, Position, Time};
 
 /// The state of the notes of one workspace.
 #[derive(Clone, Debug, Default)]
 pub struct NotesView {
-    notes: OrdMap<KeyOrder<Arc<str>>, Entry>,
+    /// The texts are the summaries.
+    notes: Packed<KeyOrder, Kept>,
     /// The heads of the chains of keys that are not saved now.
-    gone: OrdMap<Arc<str>, Last>,
+    gone: Packed<ByteOrder, Last>,
 }
 
 /// A note in full.
@@ -80,19 +77,45 @@ pub struct Match {
     pub excerpt: String,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
-    summary: Option<Arc<str>>,
+/// Stored key order.
+enum KeyOrder {}
+
+impl Order for KeyOrder {
+    fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        text::compare_key_bytes(a, b)
+    }
+}
+
+/// What is kept of a note beyond its key and its summary.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
     at: Position,
     last: Last,
     time: Time,
+    has_summary: bool,
 }
 
-// A note costs its key, its summary and this record.
-const _: () = assert!(size_of::<Entry>() <= 48);
+impl Record for Kept {
+    type Bytes = [u8; Kept::LEN];
+    const LEN: usize = Position::LEN + Last::LEN + 8 + 1;
 
-/// Looks a key up in stored key order without owning it.
-struct Sought<'a>(&'a str);
+    fn to_bytes(self) -> [u8; Kept::LEN] {
+        let mut bytes = [0; Kept::LEN];
+        put(&mut bytes, 0, &self.at.to_bytes());
+        put(&mut bytes, Position::LEN, &self.last.to_bytes());
+        put(&mut bytes, Position::LEN + Last::LEN, &self.time.as_micros().to_le_bytes());
+        put(&mut bytes, Position::LEN + Last::LEN + 8, &[u8::from(self.has_summary)]);
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Kept> {
+        let mut r = Reader::new(bytes, 0);
+        let at = Position::from_bytes(r.bytes("position", Position::LEN).ok()?)?;
+        let last = Last::from_bytes(r.bytes("last", Last::LEN).ok()?)?;
+        let time = Time::from_micros(r.u64("time").ok()?)?;
+        Some(Kept { at, last, time, has_summary: r.u8("summary").ok()? != 0 })
+    }
+}
 
 impl NoteBody {
     /// What a reader of the note sees: the text, or the JSON text.
@@ -137,7 +160,7 @@ impl NotesView {
 
     /// What is known of the note under `key` without reading its body.
     pub fn head(&self, key: &str) -> Option<NoteHead<'_>> {
-        self.notes.get_key_value(&Sought(key)).map(note_head)
+        self.notes.get(key).map(note_head)
     }
 
     /// What is known of every note without reading a body, in stored key order.
@@ -147,15 +170,13 @@ impl NotesView {
 
     /// Every key, in stored key order: fewer `/`-segments first, then segment by segment as bytes.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.notes.keys().map(|KeyOrder(key)| &**key)
+        self.notes.iter().map(|entry| entry.key)
     }
 
     /// The head of a key's chain of versions, also after it was deleted; [`Last::default`] without one.
     pub fn last(&self, key: &str) -> Last {
-        match self.notes.get(&Sought(key)) {
-            Some(entry) => entry.last,
-            None => self.gone.get(key).copied().unwrap_or_default(),
-        }
+        let saved = self.notes.get(key).map(|entry| entry.record.last);
+        saved.or_else(|| Some(self.gone.get(key)?.record)).unwrap_or_default()
     }
 
     /// Every note whose key, summary or body holds `pattern`, in stored key order; the empty pattern is in
@@ -223,17 +244,14 @@ impl NotesView {
     }
 
     fn remember(&mut self, place: Place, time: Time, note: &delta::Note<'_>) {
-        let key = self.notes.get_key_value(&Sought(note.key)).map(|(key, _)| key.clone());
-        let key = key.unwrap_or_else(|| KeyOrder(Arc::from(note.key)));
-        let summary = note.summary.map(Arc::from);
         self.gone.remove(note.key);
-        self.notes.insert(key, Entry { summary, at: place.at, last: place.last, time });
+        let kept = Kept { at: place.at, last: place.last, time, has_summary: note.summary.is_some() };
+        self.notes.insert(note.key, kept, note.summary.unwrap_or_default());
     }
 
     fn forget(&mut self, place: Place, key: &str) {
-        let saved = self.notes.remove_with_key(&Sought(key));
-        let key = saved.map_or_else(|| Arc::from(key), |(KeyOrder(key), _)| key);
-        self.gone.insert(key, place.last);
+        self.notes.remove(key);
+        self.gone.insert(key, place.last, "");
     }
 }
 
@@ -264,34 +282,14 @@ impl View for NotesView {
     }
 }
 
-/// A note as it is saved: key, summary, position, identity, time.
-type SavedNote<'a> = (&'a str, Option<&'a str>, SavedPosition, SavedLast, u64);
-
 impl Saved for NotesView {
     fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
-        saver.items(self.heads().map(|head| -> SavedNote<'_> {
-            let NoteHead { key, summary, last, time, at } = head;
-            (key, summary, saved::position(at), saved::last(last), time.as_micros())
-        }))?;
-        saver.items(self.gone.iter().map(|(key, last)| (&**key, saved::last(*last))))
+        self.notes.save(saver)?;
+        self.gone.save(saver)
     }
 
     fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
-        let mut view = NotesView::default();
-        loader.items("saved notes", |bytes| {
-            let ((key, summary, at, last, time), rest): (SavedNote<'_>, _) =
-                saved::item("saved note", bytes)?;
-            let (at, last, time) = (saved::position_of(at), saved::last_of(last), saved::time_of(time)?);
-            let entry = Entry { summary: summary.map(Arc::from), at, last, time };
-            view.notes.insert(KeyOrder(Arc::from(key)), entry);
-            Ok(rest)
-        })?;
-        loader.items("forgotten notes", |bytes| {
-            let ((key, last), rest): ((&str, SavedLast), _) = saved::item("forgotten note", bytes)?;
-            view.gone.insert(Arc::from(key), saved::last_of(last));
-            Ok(rest)
-        })?;
-        Ok(view)
+        Ok(NotesView { notes: Packed::load(loader)?, gone: Packed::load(loader)? })
     }
 }
 
@@ -323,19 +321,7 @@ impl NoteHead<'_> {
     }
 }
 
-impl Equivalent<KeyOrder<Arc<str>>> for Sought<'_> {
-    fn equivalent(&self, key: &KeyOrder<Arc<str>>) -> bool {
-        *self.0 == *key.0
-    }
-}
-
-impl Comparable<KeyOrder<Arc<str>>> for Sought<'_> {
-    fn compare(&self, key: &KeyOrder<Arc<str>>) -> std::cmp::Ordering {
-        compare_keys(self.0, &key.0)
-    }
-}
-
-fn note_head<'a>((KeyOrder(key), entry): (&'a KeyOrder<Arc<str>>, &'a Entry)) -> NoteHead<'a> {
-    let Entry { ref summary, at, last, time } = *entry;
-    NoteHead { key, summary: summary.as_deref(), last, time, at }
+fn note_head(entry: Entry<'_, Kept>) -> NoteHead<'_> {
+    let Entry { key, record: Kept { at, last, time, has_summary }, text } = entry;
+    NoteHead { key, summary: has_summary.then_some(text), last, time, at }
 }

@@ -16,7 +16,7 @@ use super::State;
 use crate::codec::delta::HandleKind;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
-use crate::position::{Frame, Last, Position, Time};
+use crate::position::{Frame, Position, Time};
 
 /// Raised whenever the fold or the saved form changes its meaning: what another version saved is not loaded.
 pub const FOLD_VERSION: u32 = 1;
@@ -121,6 +121,28 @@ impl Saver<'_> {
         self.say(&spans)
     }
 
+    /// Writes parts one behind another into blocks of about `most` bytes, and adds these to the directory. No part
+    /// is divided.
+    pub(super) fn blocks<P: AsRef<[u8]>>(
+        &mut self,
+        most: usize,
+        parts: impl Iterator<Item = P>,
+    ) -> Result<()> {
+        let (mut block, mut spans) = (Vec::new(), Vec::new());
+        for part in parts {
+            let part = part.as_ref();
+            if !block.is_empty() && block.len() + part.len() > most {
+                spans.push((self.out.put(&block)?, block.len() as u64));
+                block.clear();
+            }
+            block.extend_from_slice(part);
+        }
+        if !block.is_empty() {
+            spans.push((self.out.put(&block)?, block.len() as u64));
+        }
+        self.say(&spans)
+    }
+
     fn views<V: Saved>(&mut self, kind: HandleKind, views: &OrdMap<Arc<str>, V>) -> Result<()> {
         self.say(&(kind as u8, views.len() as u64))?;
         for (id, view) in views {
@@ -149,15 +171,20 @@ impl<'a> Loader<'a> {
         what: &'static str,
         mut item: impl for<'b> FnMut(&'b [u8]) -> Result<&'b [u8], Malformed>,
     ) -> Result<(), Malformed> {
-        let spans: Vec<(u64, u64)> = self.take(what)?;
-        for (offset, len) in spans {
-            let block = self.block_at(what, offset, len)?;
+        for block in self.blocks(what)? {
             let mut rest = &block[..];
             while !rest.is_empty() {
                 rest = item(rest)?;
             }
         }
         Ok(())
+    }
+
+    /// The blocks that come next in the directory, none of them empty.
+    pub(super) fn blocks(&mut self, what: &'static str) -> Result<Vec<Bytes>, Malformed> {
+        let spans: Vec<(u64, u64)> = self.take(what)?;
+        let spans = spans.into_iter().filter(|(_, len)| *len > 0);
+        spans.map(|(offset, len)| self.block_at(what, offset, len)).collect()
     }
 
     /// An error about the directory at the place that was read last.
@@ -192,23 +219,12 @@ impl<'a> Loader<'a> {
 /// A position as the saved form has it.
 pub(super) type SavedPosition = (u32, u32);
 
-/// The identity of a delta as the saved form has it.
-pub(super) type SavedLast = (u64, u32);
-
 pub(super) fn position(at: Position) -> SavedPosition {
     (at.segment, at.offset)
 }
 
 pub(super) fn position_of((segment, offset): SavedPosition) -> Position {
     Position { segment, offset }
-}
-
-pub(super) fn last(last: Last) -> SavedLast {
-    (last.frame.0, last.index)
-}
-
-pub(super) fn last_of((frame, index): SavedLast) -> Last {
-    Last { frame: Frame(frame), index }
 }
 
 pub(super) fn time_of(time_us: u64) -> Result<Time, Malformed> {

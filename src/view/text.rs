@@ -36,10 +36,6 @@ const INDEX_HEAD: &str =
 /// What stands in the place of a body that cannot be read back.
 pub(crate) const DAMAGED_BODY: &str = "(damaged: run verify)";
 
-/// A key that compares in stored key order, see [`compare_keys`]: for ordered maps.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyOrder<K>(pub(crate) K);
-
 /// One match of a search, as its two lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Match {
@@ -52,8 +48,17 @@ pub(crate) struct Match {
 /// Stored key order: fewer `/`-segments first, then segment by segment as UTF-8 bytes. The empty key has one
 /// segment, which is empty. Only equal keys compare equal.
 pub(crate) fn compare_keys(a: &str, b: &str) -> Ordering {
-    let slashes = |key: &str| key.bytes().filter(|&byte| byte == b'/').count();
-    slashes(a).cmp(&slashes(b)).then_with(|| a.split('/').cmp(b.split('/')))
+    compare_key_bytes(a.as_bytes(), b.as_bytes())
+}
+
+/// [`compare_keys`] of the keys' bytes.
+pub(crate) fn compare_key_bytes(a: &[u8], b: &[u8]) -> Ordering {
+    // What both begin with has as many segments in both, so only what differs is counted.
+    let (a, b) = without_common_start(a, b);
+    // Where both have as many segments, an end is one of a segment, and comes before whatever goes on.
+    let rank =
+        |key: &[u8]| key.first().map_or(0, |byte| if *byte == b'/' { 1 } else { 2 + u16::from(*byte) });
+    slashes(a).cmp(&slashes(b)).then_with(|| rank(a).cmp(&rank(b)))
 }
 
 /// The text as one line: every run of white space and control characters is one space. Nothing is trimmed.
@@ -152,25 +157,28 @@ pub(crate) fn forgot(key: &str) -> String {
     format!("forgot {} (its history stays until erased)", fold_line(key))
 }
 
-impl<K: AsRef<str>> Ord for KeyOrder<K> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare_keys(self.0.as_ref(), other.0.as_ref())
+fn slashes(key: &[u8]) -> usize {
+    const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
+    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let (words, rest) = key.as_chunks();
+    let mut others = 0;
+    for word in words {
+        let differs = u64::from_ne_bytes(*word) ^ SLASHES;
+        // The high bit of each byte that is not zero.
+        others += ((((differs & LOW) + LOW) | differs) & !LOW).count_ones() as usize;
     }
+    words.len() * 8 - others + rest.iter().filter(|byte| **byte == b'/').count()
 }
 
-impl<K: AsRef<str>> PartialOrd for KeyOrder<K> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+fn without_common_start<'t>(mut a: &'t [u8], mut b: &'t [u8]) -> (&'t [u8], &'t [u8]) {
+    while let (Some((x, rest_a)), Some((y, rest_b))) = (a.split_first_chunk(), b.split_first_chunk())
+        && u64::from_ne_bytes(*x) == u64::from_ne_bytes(*y)
+    {
+        (a, b) = (rest_a, rest_b);
     }
+    let common = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    (a.get(common..).unwrap_or_default(), b.get(common..).unwrap_or_default())
 }
-
-impl<K: AsRef<str>> PartialEq for KeyOrder<K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_ref() == other.0.as_ref()
-    }
-}
-
-impl<K: AsRef<str>> Eq for KeyOrder<K> {}
 
 /// What folding makes a space. A text of nothing else counts as empty, since nothing of it would show.
 fn is_blank(c: char) -> bool {

@@ -8,28 +8,31 @@
 //! on every machine: one order of `f64` operations a row, nothing fused, rounded to `f32` last.
 
 pub mod filter;
+mod rows;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use imbl::OrdMap;
-
 use self::filter::Filter;
-use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
+use self::rows::{RowPlace, Rows};
+use super::packed::{ByteOrder, Entry, Packed, Record};
+use super::saved::{Loader, Saved, Saver};
 use super::{Bodies, View, begin_snapshot, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
-use crate::codec::wire::Malformed;
+use crate::codec::wire::{Malformed, Reader, put};
 use crate::error::{Error, Result};
 use crate::position::{Frame, Last, Place, Position, Time};
 
 /// The state of a vector table.
 #[derive(Clone, Debug, Default)]
 pub struct VectorView {
-    rows: OrdMap<Arc<str>, Row>,
+    ids: Packed<ByteOrder, Row>,
+    /// What the rows of the ids are.
+    rows: Rows,
     /// The heads of the chains of ids that are no rows now.
-    gone: OrdMap<Arc<str>, Last>,
+    gone: Packed<ByteOrder, Last>,
     /// The last time that the table was cleared: the head of the chain of its `clear`s, which no snapshot ends.
     cleared: Last,
     identity: Option<Arc<Identity<'static>>>,
@@ -76,11 +79,31 @@ pub struct RowHead<'a> {
     pub at: Position,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Row {
+    place: RowPlace,
     at: Position,
     last: Last,
-    embedding: Arc<[f32]>,
+}
+
+impl Record for Row {
+    type Bytes = [u8; Row::LEN];
+    const LEN: usize = 4 + Position::LEN + Last::LEN;
+
+    fn to_bytes(self) -> [u8; Row::LEN] {
+        let mut bytes = [0; Row::LEN];
+        put(&mut bytes, 0, &self.place.to_le_bytes());
+        put(&mut bytes, 4, &self.at.to_bytes());
+        put(&mut bytes, 4 + Position::LEN, &self.last.to_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Row> {
+        let mut r = Reader::new(bytes, 0);
+        let place = r.u32("place").ok()?;
+        let at = Position::from_bytes(r.bytes("position", Position::LEN).ok()?)?;
+        Some(Row { place, at, last: Last::from_bytes(r.bytes("last", Last::LEN).ok()?)? })
+    }
 }
 
 impl VectorRow {
@@ -109,12 +132,12 @@ impl VectorView {
 
     /// What is known of the row with this id without reading its text.
     pub fn head(&self, id: &str) -> Option<RowHead<'_>> {
-        self.rows.get_key_value(id).map(row_head)
+        self.row_head(self.ids.get(id)?)
     }
 
     /// What is known of every row without reading a text, in the order of ids as bytes.
     pub fn heads(&self) -> impl DoubleEndedIterator<Item = RowHead<'_>> {
-        self.rows.iter().map(row_head)
+        self.ids.iter().filter_map(|entry| self.row_head(entry))
     }
 
     /// Which embedder made the rows, where that was configured.
@@ -126,17 +149,15 @@ impl VectorView {
     pub fn dim(&self) -> Option<usize> {
         match &self.identity {
             Some(identity) => usize::try_from(identity.dim).ok(),
-            None => self.rows.get_min().map(|(_, row)| row.embedding.len()),
+            None => self.row_width(),
         }
     }
 
     /// The head of an id's chain of versions, also after it was deleted or the table cleared;
     /// [`Last::default`] without one.
     pub fn last(&self, id: &str) -> Last {
-        match self.rows.get(id) {
-            Some(row) => row.last,
-            None => self.gone.get(id).copied().unwrap_or_default(),
-        }
+        let row = self.ids.get(id).map(|entry| entry.record.last);
+        row.or_else(|| Some(self.gone.get(id)?.record)).unwrap_or_default()
     }
 
     /// The last `clear` of the table; [`Last::default`] if it was never cleared. Each names the one before it.
@@ -159,7 +180,7 @@ impl VectorView {
     ) -> Result<Vec<Hit>> {
         self.check_query(query)?;
         let query = Query::new(query);
-        let mut best = Vec::with_capacity(self.rows.len());
+        let mut best = Vec::new();
         for row in self.heads() {
             if row.passes(filter, bodies)? {
                 best.push((query.cosine(row.embedding), row));
@@ -192,24 +213,51 @@ impl VectorView {
         if embedding.is_empty() || !fits || !embedding.iter().all(|x| x.is_finite()) {
             return;
         }
-        let id = self.rows.get_key_value(upsert.id).map(|(id, _)| id.clone());
-        let id = id.unwrap_or_else(|| Arc::from(upsert.id));
         self.gone.remove(upsert.id);
-        self.rows.insert(id, Row { at: place.at, last: place.last, embedding: Arc::from(embedding) });
+        let before = self.ids.get(upsert.id).map(|entry| entry.record.place);
+        let row = match before {
+            Some(row) => {
+                self.rows.replace(row, embedding);
+                row
+            }
+            None => self.rows.insert(embedding),
+        };
+        self.ids.insert(upsert.id, Row { place: row, at: place.at, last: place.last }, "");
     }
 
     fn delete(&mut self, place: Place, id: &str) {
-        let row = self.rows.remove_with_key(id);
-        let id = row.map_or_else(|| Arc::from(id), |(id, _)| id);
-        self.gone.insert(id, place.last);
+        if let Some(row) = self.ids.remove(id) {
+            self.rows.remove(row.place);
+        }
+        self.gone.insert(id, place.last, "");
     }
 
     fn clear(&mut self, place: Place) {
         self.cleared = place.last;
-        for (id, row) in &self.rows {
-            self.gone.insert(id.clone(), row.last);
+        for Entry { key, record, .. } in self.ids.iter() {
+            self.gone.insert(key, record.last, "");
         }
-        self.rows = OrdMap::new();
+        (self.ids, self.rows) = (Packed::default(), Rows::default());
+    }
+
+    /// How many floats the rows have, if there are any.
+    fn row_width(&self) -> Option<usize> {
+        (!self.ids.is_empty()).then(|| self.rows.width())
+    }
+
+    fn row_head<'a>(&'a self, entry: Entry<'a, Row>) -> Option<RowHead<'a>> {
+        let Entry { key: id, record: Row { place, at, last }, .. } = entry;
+        Some(RowHead { id, embedding: self.rows.get(place)?, last, at })
+    }
+
+    /// The same table, its rows in the order of their ids without a free place between them.
+    fn dense(&self) -> VectorView {
+        let mut dense = VectorView { ids: Packed::default(), rows: Rows::default(), ..self.clone() };
+        for RowHead { id, embedding, last, at } in self.heads() {
+            let place = dense.rows.insert(embedding);
+            dense.ids.insert(id, Row { place, at, last }, "");
+        }
+        dense
     }
 
     /// An identity whose width no row can have, or other rows than the table's, changes nothing.
@@ -220,7 +268,7 @@ impl VectorView {
             return;
         };
         let dim = usize::try_from(identity.dim).unwrap_or(usize::MAX);
-        let fits = self.rows.get_min().is_none_or(|(_, row)| row.embedding.len() == dim);
+        let fits = self.row_width().is_none_or(|width| width == dim);
         if fits && (1..=EMBEDDING_WIDTH_MAX).contains(&dim) {
             self.identity = Some(Arc::new(identity.clone().into_owned()));
         }
@@ -246,7 +294,7 @@ impl View for VectorView {
 
     fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
         let identity = self.identity.as_deref().cloned();
-        let mut writer = begin_snapshot(Config::Vector(identity), self.rows.len())?;
+        let mut writer = begin_snapshot(Config::Vector(identity), self.ids.len())?;
         for row in self.heads() {
             row.with(bodies, |upsert| writer.item(&Op::Upsert(upsert.clone())))?;
         }
@@ -254,43 +302,31 @@ impl View for VectorView {
     }
 
     fn len(&self) -> usize {
-        self.rows.len()
+        self.ids.len()
     }
 
     fn is_unused(&self) -> bool {
-        self.rows.is_empty() && self.identity.is_none()
+        self.ids.is_empty() && self.identity.is_none()
     }
 }
 
-/// A row as it is saved: id, position, identity, floats.
-type SavedRow<'a> = (&'a str, SavedPosition, SavedLast, Vec<f32>);
-
 impl Saved for VectorView {
     fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
-        saver.say(&(self.identity.as_deref(), saved::last(self.cleared)))?;
-        saver.items(self.heads().map(|head| -> SavedRow<'_> {
-            (head.id, saved::position(head.at), saved::last(head.last), head.embedding.to_vec())
-        }))?;
-        saver.items(self.gone.iter().map(|(id, last)| (&**id, saved::last(*last))))
+        if self.rows.is_sparse() {
+            return self.dense().save(saver);
+        }
+        saver.say(&(self.identity.as_deref(), self.cleared.frame.0, self.cleared.index))?;
+        self.ids.save(saver)?;
+        self.rows.save(saver)?;
+        self.gone.save(saver)
     }
 
     fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
-        let (identity, cleared): (Option<Identity<'_>>, SavedLast) = loader.take("embedder")?;
+        let (identity, frame, index): (Option<Identity<'_>>, u64, u32) = loader.take("embedder")?;
         let identity = identity.map(|identity| Arc::new(identity.into_owned()));
-        let cleared = saved::last_of(cleared);
-        let mut view = VectorView { identity, cleared, ..VectorView::default() };
-        loader.items("saved rows", |bytes| {
-            let ((id, at, last, floats), rest): (SavedRow<'_>, _) = saved::item("saved row", bytes)?;
-            let (at, last) = (saved::position_of(at), saved::last_of(last));
-            view.rows.insert(Arc::from(id), Row { at, last, embedding: Arc::from(floats) });
-            Ok(rest)
-        })?;
-        loader.items("deleted rows", |bytes| {
-            let ((id, last), rest): ((&str, SavedLast), _) = saved::item("deleted row", bytes)?;
-            view.gone.insert(Arc::from(id), saved::last_of(last));
-            Ok(rest)
-        })?;
-        Ok(view)
+        let cleared = Last { frame: Frame(frame), index };
+        let (ids, rows) = (Packed::load(loader)?, Rows::load(loader)?);
+        Ok(VectorView { ids, rows, gone: Packed::load(loader)?, cleared, identity })
     }
 }
 
@@ -358,8 +394,4 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 
 fn better((a, x): &(f32, RowHead<'_>), (b, y): &(f32, RowHead<'_>)) -> Ordering {
     b.total_cmp(a).then_with(|| x.id.cmp(y.id))
-}
-
-fn row_head<'a>((id, row): (&'a Arc<str>, &'a Row)) -> RowHead<'a> {
-    RowHead { id, embedding: &row.embedding, last: row.last, at: row.at }
 }

@@ -7,6 +7,7 @@ mod histories;
 mod log;
 mod notes;
 mod oracle;
+mod packed;
 mod rings;
 mod saved;
 mod senseless;

@@ -53,6 +53,17 @@ impl Memory {
         Shared(Bytes::from_owner(Words(self.words.clone(), self.len)))
     }
 
+    /// Bytes of all blocks, the padding between them included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len
+    }
+
+    /// Flips a bit of a byte, counted around the end.
+    pub(crate) fn flip(&mut self, byte: u64, bit: u32) {
+        let at = (byte % self.len as u64) as usize;
+        bytemuck::cast_slice_mut::<_, u8>(&mut self.words)[at] ^= 1 << bit;
+    }
+
     /// The same blocks where no float is aligned.
     fn unaligned(&self) -> Shared {
         let mut bytes = vec![0];
@@ -61,10 +72,18 @@ impl Memory {
     }
 }
 
-fn save(state: &State) -> (Vec<u8>, Memory) {
+pub(crate) fn save(state: &State) -> (Vec<u8>, Memory) {
     let mut memory = Memory::default();
     let directory = state.save(&mut memory).unwrap();
     (directory, memory)
+}
+
+pub(crate) fn load(directory: &[u8], memory: &Memory) -> State {
+    State::load(directory, &memory.blocks()).unwrap()
+}
+
+pub(crate) fn try_load(directory: &[u8], memory: &Memory) -> Option<State> {
+    State::load(directory, &memory.blocks()).ok()
 }
 
 /// The same world, its state saved and loaded.

@@ -1,0 +1,199 @@
+//! The tree above the leaves: which leaf a key belongs to.
+//!
+//! Invariants: between two neighbours of a node stands a key that is not after the first of the right one and after
+//! the last of the left one, so that there is one key less than there are children. All leaves are equally deep. A
+//! node that others share is copied before it is changed.
+
+use std::sync::Arc;
+
+use super::leaf::Leaf;
+use super::{Order, Record};
+
+/// A node with more children is split.
+const CHILDREN_MAX: usize = 32;
+
+/// The key between two neighbours.
+pub(super) type Between = Arc<[u8]>;
+
+/// A node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    between: Vec<Between>,
+    below: Below,
+}
+
+#[derive(Clone, Debug)]
+enum Below {
+    Leaves(Vec<Leaf>),
+    Nodes(Vec<Arc<Node>>),
+}
+
+impl Default for Below {
+    fn default() -> Self {
+        Below::Leaves(Vec::new())
+    }
+}
+
+impl Below {
+    fn len(&self) -> usize {
+        match self {
+            Below::Leaves(leaves) => leaves.len(),
+            Below::Nodes(nodes) => nodes.len(),
+        }
+    }
+}
+
+impl Node {
+    /// A tree of leaves in their order, each with its first key.
+    pub(super) fn build(leaves: Vec<(Between, Leaf)>) -> Node {
+        let mut level = parents(leaves, Below::Leaves);
+        while level.len() > 1 {
+            level = parents(level, Below::Nodes);
+        }
+        level.pop().map(|(_, node)| Arc::unwrap_or_clone(node)).unwrap_or_default()
+    }
+
+    /// The leaf that has a key, if any has.
+    pub(super) fn leaf<O: Order>(&self, key: &[u8]) -> Option<&Leaf> {
+        let mut node = self;
+        loop {
+            let place = node.place::<O>(key);
+            match &node.below {
+                Below::Leaves(leaves) => return leaves.get(place),
+                Below::Nodes(nodes) => node = nodes.get(place)?,
+            }
+        }
+    }
+
+    /// The last leaf.
+    pub(super) fn last_leaf(&self) -> Option<&Leaf> {
+        let mut node = self;
+        loop {
+            match &node.below {
+                Below::Leaves(leaves) => return leaves.last(),
+                Below::Nodes(nodes) => node = nodes.last()?,
+            }
+        }
+    }
+
+    /// Every leaf, in order.
+    pub(super) fn leaves(&self) -> Box<dyn DoubleEndedIterator<Item = &Leaf> + '_> {
+        match &self.below {
+            Below::Leaves(leaves) => Box::new(leaves.iter()),
+            Below::Nodes(nodes) => Box::new(nodes.iter().flat_map(|node| node.leaves())),
+        }
+    }
+
+    /// Changes the leaf of a key, or the last one: `change` answers the leaves that come to stand behind it. A leaf
+    /// that becomes empty goes.
+    pub(super) fn change<O: Order, R: Record>(
+        root: &mut Arc<Node>,
+        key: Option<&[u8]>,
+        change: impl FnOnce(&mut Leaf) -> Vec<Leaf>,
+    ) {
+        let node = Arc::make_mut(root);
+        if node.below.len() == 0 {
+            *node = Node { between: Vec::new(), below: Below::Leaves(vec![Leaf::default()]) };
+        }
+        if let Some((between, right)) = node.change_below::<O, R, _>(key, change) {
+            let left = std::mem::take(node);
+            let below = Below::Nodes(vec![Arc::new(left), right]);
+            *node = Node { between: vec![between], below };
+        }
+        while let Below::Nodes(nodes) = &mut node.below
+            && nodes.len() == 1
+            && let Some(only) = nodes.pop()
+        {
+            *node = Arc::unwrap_or_clone(only);
+        }
+    }
+
+    /// Answers the node that comes to stand behind this one because it got too many children.
+    fn change_below<O: Order, R: Record, F: FnOnce(&mut Leaf) -> Vec<Leaf>>(
+        &mut self,
+        key: Option<&[u8]>,
+        change: F,
+    ) -> Option<(Between, Arc<Node>)> {
+        let place = key.map_or(self.between.len(), |key| self.place::<O>(key));
+        let Node { between, below } = self;
+        let is_empty = match below {
+            Below::Leaves(leaves) => {
+                let leaf = leaves.get_mut(place)?;
+                for (behind, leaf) in (1..).zip(change(leaf)) {
+                    between.insert(place + behind - 1, Arc::from(leaf.first_key()));
+                    leaves.insert(place + behind, leaf);
+                }
+                self.tidy_leaf::<R>(place)
+            }
+            Below::Nodes(nodes) => {
+                let node = Arc::make_mut(nodes.get_mut(place)?);
+                let grown = node.change_below::<O, R, F>(key, change);
+                let is_empty = node.below.len() == 0;
+                if let Some((key, right)) = grown {
+                    between.insert(place, key);
+                    nodes.insert(place + 1, right);
+                }
+                is_empty
+            }
+        };
+        if is_empty {
+            self.remove(place);
+        }
+        self.split()
+    }
+
+    /// Joins a leaf with the one behind it if both are small. Answers whether the leaf is empty.
+    fn tidy_leaf<R: Record>(&mut self, place: usize) -> bool {
+        let Below::Leaves(leaves) = &mut self.below else { return false };
+        let (_, rest) = leaves.split_at_mut_checked(place).unwrap_or_default();
+        let [leaf, behind @ ..] = rest else { return false };
+        if leaf.is_empty() {
+            return true;
+        }
+        if behind.first().is_some_and(|next| leaf.absorb::<R>(next)) {
+            self.remove(place + 1);
+        }
+        false
+    }
+
+    fn remove(&mut self, place: usize) {
+        if !self.between.is_empty() {
+            self.between.remove(place.saturating_sub(1));
+        }
+        match &mut self.below {
+            Below::Leaves(leaves) => drop(leaves.remove(place)),
+            Below::Nodes(nodes) => drop(nodes.remove(place)),
+        }
+    }
+
+    fn split(&mut self) -> Option<(Between, Arc<Node>)> {
+        if self.below.len() <= CHILDREN_MAX {
+            return None;
+        }
+        // Keys that come in order leave nodes behind that are nearly full.
+        let half = self.below.len() * 3 / 4;
+        let right = self.between.split_off(half);
+        let between = self.between.pop()?;
+        let below = match &mut self.below {
+            Below::Leaves(leaves) => Below::Leaves(leaves.split_off(half)),
+            Below::Nodes(nodes) => Below::Nodes(nodes.split_off(half)),
+        };
+        Some((between, Arc::new(Node { between: right, below })))
+    }
+
+    fn place<O: Order>(&self, key: &[u8]) -> usize {
+        self.between.partition_point(|between| O::compare(between, key).is_le())
+    }
+}
+
+/// The nodes above a level of the tree, each with its first key.
+fn parents<T>(level: Vec<(Between, T)>, below: impl Fn(Vec<T>) -> Below) -> Vec<(Between, Arc<Node>)> {
+    let mut nodes = Vec::with_capacity(level.len().div_ceil(CHILDREN_MAX));
+    let mut level = level.into_iter();
+    while let Some((first, child)) = level.next() {
+        let (between, mut children): (Vec<_>, Vec<_>) = level.by_ref().take(CHILDREN_MAX - 1).unzip();
+        children.insert(0, child);
+        nodes.push((first, Arc::new(Node { between, below: below(children) })));
+    }
+    nodes
+}

@@ -20,4 +20,6 @@ pub mod snapshot;
 
 pub mod intent;
 
+pub mod checkpoint;
+
 pub mod json;

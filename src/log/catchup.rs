@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use super::recover::{self, Checked, Fold, Found, Opening, Unproven};
+use super::found::Found;
+use super::recover::{self, Checked, Fold, Opening};
 use super::{Files, Index, intent, promise};
 use crate::codec::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::codec::segment::StoreId;
@@ -73,17 +74,7 @@ impl Place {
     }
 
     fn checked(&self, segments: Vec<Arc<Segment>>) -> Checked {
-        let mut checked = Checked::new(None);
-        checked.segments = segments;
-        checked.store = self.store;
-        checked.end = self.end;
-        checked.chain = self.chain.clone();
-        checked.last_at = self.last_at;
-        checked.sealed = self.sealed;
-        checked.nonce = self.sealed.unwrap_or_default();
-        (checked.frames, checked.commits, checked.last_kind) = (self.frames, self.commits, self.last_kind);
-        checked.unproven = Unproven::starting_at(self.end);
-        checked
+        Checked::at(self.clone(), segments, None)
     }
 }
 

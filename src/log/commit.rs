@@ -13,7 +13,7 @@ use super::group::Group;
 use super::promise::DURABLE;
 use super::recover::{Opening, Writing};
 use super::settle::random;
-use super::{Files, Index, Mark};
+use super::{Files, Index, Mark, Start};
 use crate::codec::frame::{
     self, FRAME_DELTAS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameKind, PAYLOAD_MAX, Seal, Seed,
 };
@@ -443,6 +443,13 @@ impl Writer<'_> {
     /// The number that the next commit gets.
     pub fn next_frame(&self) -> Frame {
         self.tail.as_ref().and_then(|tail| tail.place.chain.number.next()).unwrap_or_default()
+    }
+
+    /// The place behind the last commit.
+    pub fn start(&self) -> Option<Start> {
+        let tail = self.tail.as_ref()?;
+        let before = self.log.files.now().iter().take(tail.ordinal as usize).map(|s| s.published()).sum::<u64>();
+        Some(Start { ordinal: tail.ordinal, place: tail.place.clone(), log_bytes: before + tail.place.end })
     }
 
     /// Appends a commit. `encode` puts its envelopes behind the header's room, with the seed it is given, and

@@ -5,6 +5,7 @@
 //! 72 an entry: about 30 MB for 10,000,000 frames. A part of it may be known without the distances; there, whoever
 //! looks for a frame walks at most 63 others.
 
+use crate::codec::checkpoint::{Location, Stamp};
 use crate::codec::frame::{FRAME_ALIGN, LostRange};
 use crate::position::{Frame, Position, Time};
 
@@ -79,6 +80,46 @@ impl Index {
     pub fn lose(&mut self, range: LostRange) {
         self.note_lost(range);
         self.last = range.last;
+    }
+
+    /// Puts what is known up to a frame into a checkpoint's stamp.
+    pub(super) fn save(&self, last: Frame, stamp: &mut Stamp) {
+        let known = self.entries.partition_point(|entry| entry.frame <= last);
+        let location = |entry: &Entry| {
+            let steps = usize::try_from(last.0 - entry.frame.0).unwrap_or(usize::MAX);
+            Location {
+                frame: entry.frame.0,
+                time_us: entry.time.as_micros(),
+                segment: entry.at.segment,
+                offset: entry.at.offset,
+                steps: entry.steps.iter().take(steps).copied().collect(),
+            }
+        };
+        stamp.locations = self.entries.iter().take(known).map(location).collect();
+        let lost = self.lost.iter().filter(|range| range.last <= last);
+        stamp.lost = lost.map(|range| (range.first.0, range.last.0)).collect();
+        stamp.base = self.base.0;
+    }
+
+    /// What a checkpoint's stamp says.
+    pub(super) fn load(stamp: &Stamp) -> Index {
+        let entry = |location: &Location| {
+            let at = Position { segment: location.segment, offset: location.offset };
+            Entry {
+                frame: Frame(location.frame),
+                time: Time::from_micros(location.time_us).unwrap_or(Time::MAX),
+                at,
+                steps: location.steps.clone(),
+                end: location.steps.iter().fold(at, |at, step| stepped(at, *step)),
+            }
+        };
+        let range = |(first, last): &(u64, u64)| LostRange { first: Frame(*first), last: Frame(*last) };
+        Index {
+            entries: stamp.locations.iter().map(entry).collect(),
+            lost: stamp.lost.iter().map(range).collect(),
+            base: Frame(stamp.base),
+            last: Frame(stamp.place.number),
+        }
     }
 
     /// A range that goes on in the next file is one range.

@@ -3,7 +3,6 @@
 //! Frames are checked one by one with positioned reads. Where the first does not check out, the verdict (in
 //! `settle`) says whether the end is unclean or the log damaged. An I/O error is never taken for either.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,10 @@ use super::catchup::{self, Place};
 use super::commit::Tail;
 use super::promise::{self, DURABLE};
 use super::settle::{self, Verdict};
+use super::found::Found;
+use super::unproven::Unproven;
 use super::{Files, Index, Met, intent};
+use crate::codec::checkpoint::Stamp;
 use crate::codec::frame::{CheckedFrame, FrameKind, LostRange, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, StoreId};
 use crate::codec::wire::Malformed;
@@ -44,6 +46,13 @@ pub enum Mode {
 pub trait Fold {
     /// Opening begins, perhaps again: forget what was folded.
     fn begin(&mut self);
+
+    /// A place behind which to go on, where the state at it is known: the fold holds that state then. Asked again
+    /// if the log is not the one that the stamp names. None says that nothing is known, and that the fold holds
+    /// nothing.
+    fn resume(&mut self) -> Option<Stamp> {
+        None
+    }
 
     /// The next frame that holds deltas (`commit` or `base`); it was checked wholly.
     fn frame(&mut self, met: &Met<'_>);
@@ -259,63 +268,6 @@ pub(super) fn damage(
     Damage { path, segment, offset, frame, reason, evidence }.into()
 }
 
-/// The files of a log as the directory names them.
-#[derive(Debug)]
-pub(super) struct Found {
-    /// Identity, name of the file that holds it, in the order of the log.
-    pub(super) files: Vec<(SegmentId, String)>,
-    access: Access,
-}
-
-impl Found {
-    pub(super) fn look(disk: &dyn Disk, access: Access) -> Result<Found> {
-        let names = match disk.list(LOG_DIR) {
-            Ok(names) => names,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(e) => return Err(Error::io("listing", disk.root().join(LOG_DIR), e)),
-        };
-        let mut files: Vec<_> =
-            names.into_iter().filter_map(|name| Some((SegmentId::from_file_name(&name)?, name))).collect();
-        files.sort();
-        Ok(Found { files, access })
-    }
-
-    /// As a reader sees it while a change is under way: new files under either name, without the drops.
-    pub(super) fn look_through(
-        disk: &dyn Disk,
-        intent: Option<&crate::codec::intent::Intent>,
-    ) -> Result<Found> {
-        let mut found = Found::look(disk, Access::Read)?;
-        let Some(intent) = intent else { return Ok(found) };
-        found.files.retain(|(_, name)| {
-            !intent.drops.iter().any(|drop| drop.directory == LOG_DIR && drop.name == *name)
-                && !intent.moves.iter().any(|change| change.target == *name)
-        });
-        for change in &intent.moves {
-            let Some(id) = SegmentId::from_file_name(&change.target) else { continue };
-            let is_there = |name: &&String| disk.id(&format!("{LOG_DIR}/{name}")).is_ok();
-            let name = [&change.temporary, &change.target].into_iter().find(is_there);
-            found.files.extend(name.map(|name| (id, name.clone())));
-        }
-        found.files.sort();
-        Ok(found)
-    }
-
-    /// Checks every frame in order and hands it to the fold, up to the first that does not check out.
-    fn check(
-        self,
-        disk: &dyn Disk,
-        options: SegmentOptions,
-        promised: Option<Durable>,
-        fold: &mut dyn Fold,
-    ) -> Result<Checked> {
-        fold.begin();
-        let mut checked = Checked::new(promised);
-        checked.extend(self, disk, options, fold)?;
-        Ok(checked)
-    }
-}
-
 /// Where checking stopped short of a clean end.
 #[derive(Debug)]
 pub(super) struct Stop {
@@ -369,6 +321,53 @@ impl Checked {
             unproven: Unproven::default(),
             index: Index::default(),
         }
+    }
+
+    /// A log that was checked up to a place in the last of these files.
+    pub(super) fn at(place: Place, segments: Vec<Arc<Segment>>, promised: Option<Durable>) -> Checked {
+        Checked {
+            segments,
+            store: place.store,
+            nonce: place.sealed.unwrap_or_default(),
+            unproven: Unproven::starting_at(place.end),
+            chain: place.chain,
+            sealed: place.sealed,
+            end: place.end,
+            frames: place.frames,
+            commits: place.commits,
+            last_kind: place.last_kind,
+            last_at: place.last_at,
+            ..Checked::new(promised)
+        }
+    }
+
+    /// Goes on behind the place where it is: in the last file, unless that is sealed, then in those behind it.
+    pub(super) fn go_on(
+        &mut self,
+        found: Found,
+        disk: &dyn Disk,
+        options: SegmentOptions,
+        fold: &mut dyn Fold,
+    ) -> Result<()> {
+        let known = self.segments.len();
+        let last = self.segments.last().map(|segment| segment.id().to_string());
+        if self.sealed.is_none() {
+            self.resume(fold)?;
+        }
+        let files: Vec<_> = found.files.into_iter().skip(known).collect();
+        let name = last.filter(|_| self.sealed.is_none() && !files.is_empty());
+        match name {
+            Some(name) => self.stop_before_the_last(name),
+            None => self.extend(Found { files, ..found }, disk, options, fold)?,
+        }
+        Ok(())
+    }
+
+    /// Only the last file of a log may be without a seal.
+    fn stop_before_the_last(&mut self, name: String) {
+        let reason = self.stop.take().map(|stop| stop.reason);
+        let reason = reason.unwrap_or_else(|| Malformed::new("segment", self.end, "a seal", "zeros"));
+        self.stop = Some(Stop { name, offset: self.end, reason, evidence: Some(Evidence::NotLast) });
     }
 
     /// Checks further files, in order, up to the first frame that does not check out.
@@ -554,41 +553,5 @@ impl Checked {
             return Err(Malformed::new("sealed frames", offset, self.frames, seal.frames));
         }
         Ok((chain, Some(seal)))
-    }
-}
-
-/// The bytes of the last file that no promise covers, exactly as they were checked.
-#[derive(Debug, Default)]
-pub(super) struct Unproven {
-    pub(super) start: u64,
-    pub(super) bytes: Vec<u8>,
-    /// Where the commits among them end.
-    ends: VecDeque<(Frame, u64)>,
-}
-
-impl Unproven {
-    pub(super) fn starting_at(start: u64) -> Unproven {
-        Unproven { start, ..Unproven::default() }
-    }
-
-    fn add(&mut self, bytes: &[u8], kind: FrameKind, number: Frame, end: u64) {
-        self.bytes.extend_from_slice(bytes);
-        if kind == FrameKind::Commit {
-            self.ends.push_back((number, end));
-        }
-    }
-
-    /// Lets go of everything up to the end of the commit that a promise covers.
-    pub(super) fn prove(&mut self, promise: Frame) {
-        let mut start = self.start;
-        while let Some(&(number, end)) = self.ends.front()
-            && number <= promise
-        {
-            start = end;
-            self.ends.pop_front();
-        }
-        let proven = usize::try_from(start - self.start).unwrap_or(usize::MAX).min(self.bytes.len());
-        self.bytes.drain(..proven);
-        self.start = start;
     }
 }

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::intent::{self, INTENT};
+use super::found::Found;
 use super::promise;
-use super::recover::{Found, damage, lock_error, looks_like_store, refuse_network};
+use super::recover::{damage, lock_error, looks_like_store, refuse_network};
 use super::settle;
 use super::verify::{self, Finding, Severity, read_whole};
 use crate::codec::frame::{FrameKind, LostRange, Seed, decode};

@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::intent::{self, INTENT};
+use super::found::Found;
 use super::promise::{self, DURABLE};
-use super::recover::{Found, looks_like_store};
+use super::recover::looks_like_store;
 use super::settle::QUARANTINE;
 use crate::codec::intent::Intent;
 use crate::codec::segment::Durable;

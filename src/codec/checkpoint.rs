@@ -171,6 +171,9 @@ pub struct Location {
 /// Which log a checkpoint belongs to, and where that goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
+    /// The store, as the header names it.
+    #[serde(skip)]
+    pub store: StoreId,
     /// The files of the log up to the last folded frame, in order.
     pub files: Vec<FileStamp>,
     /// Where the log goes on.
@@ -195,11 +198,18 @@ pub fn encode_contents(stamp: &Stamp, directory: &[u8]) -> Result<Vec<u8>, Malfo
     Ok(out)
 }
 
-/// Reads the contents back: the stamp and the directory.
-///
-/// # Errors
-/// The stamp does not decode.
-pub fn decode_contents(bytes: &[u8]) -> Result<(Stamp, &[u8]), Malformed> {
-    postcard::take_from_bytes(bytes)
-        .map_err(|e| Malformed::new("checkpoint contents", 0, "a postcard value", e))
+impl CheckpointHeader {
+    /// Reads the contents: the stamp and the directory.
+    ///
+    /// # Errors
+    /// The stamp does not decode, or is of another frame than the header.
+    pub fn contents<'a>(&self, bytes: &'a [u8]) -> Result<(Stamp, &'a [u8]), Malformed> {
+        let at = self.contents_offset;
+        let (stamp, directory): (Stamp, _) = postcard::take_from_bytes(bytes)
+            .map_err(|e| Malformed::new("checkpoint contents", at, "a postcard value", e))?;
+        if stamp.place.number != self.frame.0 {
+            return Err(Malformed::new("checkpoint frame", at, self.frame, stamp.place.number));
+        }
+        Ok((Stamp { store: self.store, ..stamp }, directory))
+    }
 }

@@ -70,7 +70,7 @@ impl Start {
             last_kind: last_kind.map_or(0, |kind| kind as u8),
             sealed,
         };
-        let mut stamp = Stamp { files, place, ..Stamp::default() };
+        let mut stamp = Stamp { store: self.place.store, files, place, ..Stamp::default() };
         index.save(chain.number, &mut stamp);
         stamp
     }
@@ -119,6 +119,9 @@ fn place(stamp: &Stamp, segment: &Segment) -> Result<Option<Place>> {
     let PlaceStamp { last, number, time_us, frames, commits, last_kind, sealed } = stamp.place;
     let Some(file) = stamp.files.last() else { return Ok(None) };
     let Some(time) = Time::from_micros(time_us) else { return Ok(None) };
+    if segment.header().store != stamp.store {
+        return Ok(None);
+    }
     let chain = Chain { previous_crc: last.map_or(0, |(_, crc)| crc), number: Frame(number), time };
     if let Some((at, crc)) = last {
         match Walk::new(segment, at, file.end).step()? {
@@ -128,7 +131,7 @@ fn place(stamp: &Stamp, segment: &Segment) -> Result<Option<Place>> {
         }
     }
     Ok(Some(Place {
-        store: segment.header().store,
+        store: stamp.store,
         end: file.end,
         chain,
         last_at: last.map(|(at, _)| at),

@@ -98,7 +98,9 @@ pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
-pub use store::{Clock, Diff, History, Limits, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace};
+pub use store::{
+    Clock, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace,
+};
 pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 
 /// The README, whose examples are compiled with those of the documentation.

@@ -9,6 +9,7 @@
 //! - DURABLE is raised after a sync and before that sync's frames are acknowledged, and never lowered.
 
 mod base;
+mod beside;
 mod build;
 mod catchup;
 mod change;
@@ -40,9 +41,9 @@ pub use fork::{Forked, fork};
 pub use group::{CatchUp, Stay, Turn};
 pub use index::Index;
 pub use reader::Reader;
-pub use start::Start;
 pub use recover::{Fold, Mode, Opening, ROOT_NAMES, looks_like_store, open};
 pub use repair::{Repaired, Rewritten, repair};
+pub use start::Start;
 pub use verify::{Finding, Severity, Verification, verify};
 
 pub(crate) use commit::locked;

@@ -3,11 +3,14 @@
 //! Live state, a reopened store and a past come from the same fold here, so they cannot disagree. It does
 //! not know who asks.
 
+pub mod checkpoint;
 pub mod steps;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use self::checkpoint::{Checkpoints, Listed};
+use crate::codec::checkpoint::Stamp;
 use crate::codec::frame::FrameKind;
 use crate::codec::payload::{self, Deltas, Trust};
 use crate::codec::wire::Malformed;
@@ -17,19 +20,55 @@ use crate::position::{Frame, Last, Place, Position, Time};
 use crate::segment::Segment;
 use crate::view::{Bodies, State};
 
-/// Folds frames into a state while a log is being opened.
-#[derive(Debug, Default)]
+/// Folds frames into a state while a log is being opened: from the newest checkpoint that belongs to it.
+#[derive(Debug)]
 pub struct StateFold {
     /// What was folded.
     pub state: State,
+    checkpoints: Checkpoints,
+    /// Those that were not tried yet, the newest last; none before the first try.
+    untried: Option<Vec<Listed>>,
+    /// Where the state came from.
+    from: Option<Listed>,
+    folded: u64,
+}
+
+impl StateFold {
+    /// A fold of a log whose checkpoints these are, on top of a state.
+    pub fn new(state: State, checkpoints: Checkpoints) -> StateFold {
+        StateFold { state, checkpoints, untried: None, from: None, folded: 0 }
+    }
+
+    /// The checkpoint that opening went on from.
+    pub fn from(&self) -> Option<&Listed> {
+        self.from.as_ref()
+    }
+
+    /// How many frames were folded.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
 }
 
 impl Fold for StateFold {
     fn begin(&mut self) {
-        self.state = State::default();
+        *self = StateFold::new(State::default(), self.checkpoints.clone());
+    }
+
+    fn resume(&mut self) -> Option<Stamp> {
+        let untried = self.untried.get_or_insert_with(|| self.checkpoints.list());
+        while let Some(listed) = untried.pop() {
+            if let Some((state, stamp)) = self.checkpoints.load(&listed) {
+                (self.state, self.from) = (state, Some(listed));
+                return Some(stamp);
+            }
+        }
+        (self.state, self.from) = (State::default(), None);
+        None
     }
 
     fn frame(&mut self, met: &Met<'_>) {
+        self.folded += 1;
         // Opening decoded every envelope of the frame already; an error cannot occur here.
         if let Err(reason) = apply(&mut self.state, met) {
             tracing::error!(%reason, "a checked frame does not decode");
@@ -60,23 +99,66 @@ pub fn apply(state: &mut State, met: &Met<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// A state that is known, and where the log goes on behind it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The state.
+    pub state: State,
+    /// The last frame that it was folded from, lost ones included.
+    pub frame: Frame,
+    /// The place of the next frame.
+    pub next: Position,
+    /// Frames that were folded for it: those that change a state, behind what was known before.
+    pub folded: u64,
+    /// Bytes of the frames that were read for it.
+    pub read_bytes: u64,
+}
+
+impl Known {
+    /// The empty store, before the first frame of the log.
+    pub fn nothing() -> Known {
+        Known { state: State::default(), frame: Frame::ZERO, next: Cursor::START, folded: 0, read_bytes: 0 }
+    }
+
+    /// The state of a checkpoint whose stamp the log agrees with.
+    pub fn saved(state: State, stamp: &Stamp) -> Known {
+        let segment = u32::try_from(stamp.files.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let offset = stamp.files.last().map_or(0, |file| u32::try_from(file.end).unwrap_or(u32::MAX));
+        let (frame, next) = (Frame(stamp.place.number), Position { segment, offset });
+        Known { state, frame, next, folded: 0, read_bytes: 0 }
+    }
+
+    /// Folds on to a later frame, which the caller has seen that the log has.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where a frame rotted since opening; [`Error::Io`].
+    pub fn fold_to(mut self, files: &Files, frame: Frame) -> Result<Known> {
+        if frame == self.frame {
+            return Ok(self);
+        }
+        each_frame(files, self.next, &mut |met| {
+            let header = &met.frame.header;
+            if header.number > frame {
+                return Ok(false);
+            }
+            fold(files, &mut self.state, &met)?;
+            let bytes = header.frame_bytes();
+            let offset = met.at.offset.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+            (self.frame, self.next) = (header.number, Position { offset, ..met.at });
+            self.folded += u64::from(matches!(header.kind, FrameKind::Commit | FrameKind::Base));
+            self.read_bytes += bytes as u64;
+            Ok(header.number < frame || header.kind != FrameKind::Commit)
+        })?;
+        Ok(self)
+    }
+}
+
 /// The state as of a frame, folded from the beginning of the log. The caller has seen that the log has it.
 ///
 /// # Errors
-/// [`Error::Corrupt`] where a frame rotted since opening; [`Error::Io`].
+/// As [`Known::fold_to`].
 pub fn replay(files: &Files, frame: Frame) -> Result<State> {
-    let mut state = State::default();
-    if frame == Frame::ZERO {
-        return Ok(state);
-    }
-    each_frame(files, Cursor::START, &mut |met| {
-        if met.frame.header.number > frame {
-            return Ok(false);
-        }
-        fold(files, &mut state, &met)?;
-        Ok(met.frame.header.number < frame || met.frame.header.kind != FrameKind::Commit)
-    })?;
-    Ok(state)
+    Known::nothing().fold_to(files, frame).map(|known| known.state)
 }
 
 /// Applies a frame that a cursor met, with the place in the error.

@@ -17,8 +17,10 @@ mod lane;
 pub mod name;
 mod options;
 mod past;
-mod tail;
+mod pasts;
 mod rollback;
+mod saving;
+mod tail;
 mod workspace;
 
 use std::path::Path;
@@ -41,12 +43,15 @@ use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
 use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Stay, Turn};
 use crate::position::{Frame, Time};
+use crate::replay::checkpoint::Checkpoints;
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
 use crate::segment::{Reads, SegmentOptions};
 use crate::view::{HandleDigest, HandleId, State};
 use lane::Lanes;
 use name::WorkspacePath;
+use pasts::Pasts;
+use saving::Saving;
 
 /// A store: one directory (or memory) with a log and the views folded from it. Clones share it; the last one
 /// that goes closes it.
@@ -66,14 +71,26 @@ pub(crate) struct Inner {
     /// Reused from commit to commit.
     buffer: std::sync::Mutex<commit::Buffer>,
     lanes: Lanes,
+    saving: Saving,
+    pasts: Pasts,
     options: Options,
     recovery: Recovery,
+    opened: Opened,
+}
+
+/// How a store came to its state when it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// The frame of the checkpoint that it went on from; none if it began with the log.
+    pub checkpoint: Option<Frame>,
+    /// How many frames were folded behind it.
+    pub folded: u64,
 }
 
 /// What the store is open for.
 #[derive(Debug)]
 enum Access {
-    Write(Box<Log>),
+    Write(Arc<Log>),
     Read(Box<Reader>),
 }
 
@@ -112,13 +129,16 @@ impl Store {
 
     pub(crate) fn open_with(disk: Arc<dyn Disk>, options: Options, mode: Mode) -> Result<Store> {
         let segments = SegmentOptions { segment_bytes: options.segment_bytes, map: options.map };
-        let mut fold = StateFold::default();
+        let checkpoints = Checkpoints::new(disk.clone(), options.map);
+        let mut fold = StateFold::new(State::default(), checkpoints.clone());
         let mut opening = crate::log::open(&disk, segments, mode, &mut fold)?;
         let (id, files, recovery) = (opening.store, opening.files.clone(), opening.recovery.clone());
         let log = match Log::new(disk.clone(), segments, options.writers, options.lock_wait, &mut opening) {
-            Some(log) => Access::Write(Box::new(log)),
+            Some(log) => Access::Write(Arc::new(log)),
             None => Access::Read(Box::new(Reader::new(disk.clone(), segments, opening))),
         };
+        let opened = Opened { checkpoint: fold.from().map(|from| from.frame), folded: fold.folded() };
+        let saving = Saving::new(checkpoints, options.checkpoint_distance, fold.from());
         Ok(Store {
             inner: Arc::new(Inner {
                 disk,
@@ -128,8 +148,11 @@ impl Store {
                 state: RwLock::new(fold.state),
                 buffer: std::sync::Mutex::default(),
                 lanes: Lanes::default(),
+                saving,
+                pasts: Pasts::new(options.pasts_bytes),
                 options,
                 recovery,
+                opened,
             }),
         })
     }
@@ -181,7 +204,7 @@ impl Store {
     /// What the disk answers. The lock is free in any case.
     pub fn close(&self) -> Result<()> {
         match &self.inner.log {
-            Access::Write(log) => log.close(),
+            Access::Write(log) => self.inner.end(log),
             Access::Read(_) => Ok(()),
         }
     }
@@ -275,6 +298,11 @@ impl Store {
         &self.inner.recovery
     }
 
+    /// How opening came to the state: from which checkpoint, and how many frames it folded.
+    pub fn opened(&self) -> Opened {
+        self.inner.opened
+    }
+
     /// How many files the log has, and how large they are.
     pub fn log_size(&self) -> LogSize {
         self.inner.files.size()
@@ -331,7 +359,13 @@ impl Inner {
         &self.options
     }
 
-    fn writable(&self) -> Result<&Log> {
+    /// Makes the checkpoint that is due, then ends the log.
+    fn end(&self, log: &Log) -> Result<()> {
+        self.saving.close(log, &self.files, &self.state());
+        log.close()
+    }
+
+    fn writable(&self) -> Result<&Arc<Log>> {
         match &self.log {
             Access::Write(log) => Ok(log),
             Access::Read(_) => Err(Error::ReadOnly),
@@ -358,7 +392,8 @@ impl CatchUp for Newer<'_> {
 
     fn fold(&mut self) -> &mut dyn Fold {
         let inner = self.inner;
-        self.fold.get_or_insert_with(|| StateFold { state: inner.state() })
+        let checkpoints = || inner.saving.checkpoints().clone();
+        self.fold.get_or_insert_with(|| StateFold::new(inner.state(), checkpoints()))
     }
 
     fn install(&mut self, swap: &mut dyn FnMut()) {
@@ -373,7 +408,7 @@ impl CatchUp for Newer<'_> {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Access::Write(log) = &self.log
-            && let Err(cause) = log.close()
+            && let Err(cause) = self.end(log)
         {
             tracing::error!(%cause, "a store that was dropped did not close cleanly");
         }

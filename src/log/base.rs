@@ -38,6 +38,7 @@ impl Log {
     pub fn begin_with(&self, base: &Base<'_>, catch_up: &mut dyn CatchUp) -> Result<()> {
         // Nobody appends from the look at the empty log to the end of the change.
         let mut tail = locked(&self.tail);
+        let _shape = locked(&self.shape);
         self.check_poison()?;
         let empty =
             tail.as_ref().map(|tail| tail.ordinal == 0 && tail.place.frames == 0).ok_or(Error::Closed)?;

@@ -104,6 +104,7 @@ pub(super) fn all_there(
     Ok(true)
 }
 
+/// Whether a file is the one at a name.
 pub(super) fn is_there(disk: &dyn Disk, segment: &Segment, name: &str) -> Result<bool> {
     let path = format!("{LOG_DIR}/{name}");
     match disk.id(&path) {

@@ -81,6 +81,8 @@ pub struct Log {
     pub(super) durable_file: Mutex<Arc<dyn File>>,
     /// The lock, and who writes under it.
     pub(super) group: Group,
+    /// Held by whoever changes which files the store has: a change of several files, a checkpoint.
+    pub(super) shape: Mutex<()>,
 }
 
 /// A frame that was appended.
@@ -131,6 +133,7 @@ impl Log {
             closed: AtomicBool::new(false),
             durable_file: Mutex::new(durable_file),
             group: Group::new(writers, lock_wait, lock),
+            shape: Mutex::new(()),
         })
     }
 
@@ -448,7 +451,8 @@ impl Writer<'_> {
     /// The place behind the last commit.
     pub fn start(&self) -> Option<Start> {
         let tail = self.tail.as_ref()?;
-        let before = self.log.files.now().iter().take(tail.ordinal as usize).map(|s| s.published()).sum::<u64>();
+        let before =
+            self.log.files.now().iter().take(tail.ordinal as usize).map(|s| s.published()).sum::<u64>();
         Some(Start { ordinal: tail.ordinal, place: tail.place.clone(), log_bytes: before + tail.place.end })
     }
 

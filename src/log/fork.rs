@@ -100,7 +100,7 @@ fn clear(disk: &dyn Disk, before: Option<&[String]>) {
     if !matches!(is_stated(disk), Ok(false)) {
         return;
     }
-    let mut left = settle::remove_temporaries(disk).is_err();
+    let mut left = settle::remove_temporaries(disk, &["", LOG_DIR]).is_err();
     let mut done = |removed: std::io::Result<()>| {
         left |= removed.is_err_and(|e| e.kind() != ErrorKind::NotFound);
     };
@@ -121,7 +121,7 @@ fn clear(disk: &dyn Disk, before: Option<&[String]>) {
 }
 
 fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Forked> {
-    settle::remove_temporaries(target)?;
+    settle::remove_temporaries(target, &["", LOG_DIR])?;
     let io = |doing, path: &str| {
         let path = target.root().join(path);
         move |e| Error::io(doing, path, e)

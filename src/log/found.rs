@@ -31,10 +31,7 @@ impl Found {
     }
 
     /// As a reader sees it while a change is under way: new files under either name, without the drops.
-    pub(super) fn look_through(
-        disk: &dyn Disk,
-        intent: Option<&Intent>,
-    ) -> Result<Found> {
+    pub(super) fn look_through(disk: &dyn Disk, intent: Option<&Intent>) -> Result<Found> {
         let mut found = Found::look(disk, Access::Read)?;
         let Some(intent) = intent else { return Ok(found) };
         found.files.retain(|(_, name)| {

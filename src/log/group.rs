@@ -93,6 +93,16 @@ impl Group {
         locked(&self.state).lock = Some(lock);
     }
 
+    /// How long to wait for the lock.
+    pub(super) fn lock_wait(&self) -> Duration {
+        self.lock_wait
+    }
+
+    /// Whether the lock is held now.
+    pub(super) fn is_held(&self) -> bool {
+        locked(&self.state).lock.is_some()
+    }
+
     /// Lets go of a lock that was held for life.
     pub(super) fn release(&self) {
         if self.holds_for_life() {

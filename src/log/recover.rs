@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::catchup::{self, Place};
 use super::commit::Tail;
+use super::found::Found;
 use super::promise::{self, DURABLE};
 use super::settle::{self, Verdict};
-use super::found::Found;
 use super::unproven::Unproven;
 use super::{Files, Index, Met, intent};
 use crate::codec::checkpoint::Stamp;
@@ -145,6 +145,8 @@ fn open_for_writing(
     }
     refuse_network(&**disk, allow_network)?;
     let lock = disk.lock(lock_wait).map_err(|e| lock_error(&**disk, e))?;
+    // What a builder left that died. One that lives notices, and builds its checkpoint another time.
+    settle::remove_temporaries(&**disk, &["checkpoints"])?;
     open_locked(disk, options, lock, now, fold)
 }
 
@@ -160,7 +162,7 @@ pub(super) fn open_locked(
     fold: &mut dyn Fold,
 ) -> Result<Opening> {
     let finished_intent = intent::finish(&**disk)?;
-    settle::remove_temporaries(&**disk)?;
+    settle::remove_temporaries(&**disk, &["", LOG_DIR])?;
     let promised = promise::read(&**disk)?;
     let mut found = Found::look(&**disk, Access::Write)?;
     if found.files.is_empty() {

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::intent::{self, INTENT};
 use super::found::Found;
+use super::intent::{self, INTENT};
 use super::promise;
 use super::recover::{damage, lock_error, looks_like_store, refuse_network};
 use super::settle;
@@ -75,7 +75,7 @@ pub fn repair(disk: &Arc<dyn Disk>, lock_wait: Duration, allow_network: bool, no
     let _lock = disk.lock(lock_wait).map_err(|e| lock_error(disk, e))?;
     let mut repaired = Repaired::default();
     finish_intent(disk, &mut repaired)?;
-    settle::remove_temporaries(disk)?;
+    settle::remove_temporaries(disk, &["", LOG_DIR])?;
     let report = verify::look(disk)?;
     repaired.last = report.last;
     if report.is_whole() {

@@ -250,8 +250,8 @@ pub(super) fn complete_creation(
 
 /// Removes files that were being built when their builder died. Those of a change under way are not among
 /// them: INTENT was finished before. One that cannot be removed is in nobody's way: names are random.
-pub(super) fn remove_temporaries(disk: &dyn Disk) -> Result<()> {
-    for dir in ["", LOG_DIR] {
+pub(super) fn remove_temporaries(disk: &dyn Disk, dirs: &[&str]) -> Result<()> {
+    for dir in dirs {
         let names = match disk.list(dir) {
             Ok(names) => names,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,

@@ -12,8 +12,8 @@ pub(super) use file::{faults, promise_max};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::intent::{self, INTENT};
 use super::found::Found;
+use super::intent::{self, INTENT};
 use super::promise::{self, DURABLE};
 use super::recover::looks_like_store;
 use super::settle::QUARANTINE;

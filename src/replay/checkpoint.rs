@@ -11,9 +11,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::codec::checkpoint::{BLOCKS_START, CHECKPOINT_HEADER_BYTES, CheckpointHeader, Stamp, encode_contents};
+use super::Known;
+use crate::codec::checkpoint::{
+    BLOCKS_START, CHECKPOINT_HEADER_BYTES, CheckpointHeader, Stamp, encode_contents,
+};
 use crate::disk::{Access, Disk, File, Map};
 use crate::error::{Error, Result};
+use crate::log::Files;
 use crate::position::Frame;
 use crate::view::State;
 use crate::view::saved::{BlockSink, Blocks, FOLD_VERSION};
@@ -61,8 +65,11 @@ impl Checkpoints {
     /// Those whose header serves, by frame.
     pub fn list(&self) -> Vec<Listed> {
         let names = self.disk.list(CHECKPOINTS).unwrap_or_default();
-        let mut listed: Vec<Listed> =
-            names.into_iter().filter(|name| name.ends_with(SUFFIX)).filter_map(|name| self.look(name)).collect();
+        let mut listed: Vec<Listed> = names
+            .into_iter()
+            .filter(|name| name.ends_with(SUFFIX))
+            .filter_map(|name| self.look(name))
+            .collect();
         listed.sort_by_key(|checkpoint| checkpoint.frame);
         listed
     }
@@ -97,6 +104,22 @@ impl Checkpoints {
         Some((state, stamp))
     }
 
+    /// The state of the newest checkpoint of this log that is later than one frame and not later than another.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the log cannot be read.
+    pub fn before(&self, files: &Files, after: Frame, frame: Frame) -> Result<Option<Known>> {
+        let within = |listed: &Listed| after < listed.frame && listed.frame <= frame;
+        for listed in self.list().into_iter().rev().filter(within) {
+            if let Some((state, stamp)) = self.load(&listed)
+                && files.agree_with(&stamp)?
+            {
+                return Ok(Some(Known::saved(state, &stamp)));
+            }
+        }
+        Ok(None)
+    }
+
     /// The whole file, its digest found right. A map is read by position for that, so that it takes no memory.
     fn blocks(&self, file: &dyn File, header: &CheckpointHeader) -> Option<Held> {
         let length = header.length;
@@ -128,7 +151,10 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::Io`].
     pub fn begin(&self, frame: Frame) -> Result<Option<Draft>> {
-        self.disk.create_dir(CHECKPOINTS).map_err(|e| self.io("creating", CHECKPOINTS, e))?;
+        self.disk
+            .create_dir(CHECKPOINTS)
+            .and_then(|()| self.disk.sync_dir(""))
+            .map_err(|e| self.io("creating", CHECKPOINTS, e))?;
         if self.disk.id(&path(&final_name(frame))).is_ok() {
             return Ok(None);
         }
@@ -149,10 +175,19 @@ impl Checkpoints {
             let path = self.disk.root().join(path(&draft.name));
             move |e| Error::io(doing, path, e)
         };
-        let mut sink = Sink { file: &*draft.file, written: BLOCKS_START, buffer: Vec::new(), hash: Xxh3::new(), error: &io };
+        let mut sink = Sink {
+            file: &*draft.file,
+            written: BLOCKS_START,
+            buffer: Vec::new(),
+            hash: Xxh3::new(),
+            error: &io,
+        };
         let directory = state.save(&mut sink)?;
-        let contents = encode_contents(stamp, &directory)
-            .map_err(|reason| Error::Invalid { what: reason.what, found: reason.found, expected: "a stamp" })?;
+        let contents = encode_contents(stamp, &directory).map_err(|reason| Error::Invalid {
+            what: reason.what,
+            found: reason.found,
+            expected: "a stamp",
+        })?;
         let contents_offset = sink.put(&contents)?;
         let (digest, written) = sink.finish()?;
         let contents_length = contents.len() as u64;
@@ -199,12 +234,6 @@ impl Checkpoints {
         names.iter().for_each(|name| self.remove(name));
     }
 
-    /// Removes what builders left that died, or are building now: theirs is then not published. The lock is held.
-    pub fn remove_drafts(&self) {
-        let names = self.disk.list(CHECKPOINTS).unwrap_or_default();
-        names.iter().filter(|name| name.ends_with(".tmp")).for_each(|name| self.remove(name));
-    }
-
     fn remove(&self, name: &str) {
         if let Err(cause) = self.disk.remove(&path(name)) {
             tracing::warn!(name, %cause, "a checkpoint stays that is not needed");
@@ -216,10 +245,11 @@ impl Checkpoints {
     }
 }
 
-/// Whether the log has grown enough behind the last checkpoint for the next one. A quarter of the way is left for
+/// Whether the log has grown enough behind the last checkpoint for the next one. `last` is where in the log that one
+/// is, and how long it is. A quarter of the way is left for
 /// what is appended while that one is written.
-pub fn is_due(last: Option<&Listed>, log_bytes: u64, distance: u64) -> bool {
-    let (at, size) = last.map_or((0, 0), |last| (last.log_bytes, last.bytes));
+pub fn is_due(last: Option<(u64, u64)>, log_bytes: u64, distance: u64) -> bool {
+    let (at, size) = last.unwrap_or_default();
     log_bytes.saturating_sub(at) >= distance.max(size / 4) / 4 * 3
 }
 
@@ -238,7 +268,8 @@ pub fn redundant(listed: &[Listed], log_bytes: u64, distance: u64) -> Vec<String
     while let Some(checkpoint) = rest.next() {
         // The farthest frame that it serves is the last one before the next checkpoint.
         let needed = rest.peek().is_none_or(|next| {
-            next.log_bytes.saturating_sub(at) > reach(size, log_bytes.saturating_sub(next.log_bytes), distance)
+            next.log_bytes.saturating_sub(at)
+                > reach(size, log_bytes.saturating_sub(next.log_bytes), distance)
         });
         if needed {
             (at, size) = (checkpoint.log_bytes, checkpoint.bytes);

@@ -112,6 +112,7 @@ impl Inner {
             state.apply(place, appended.time, change.id, &change.op);
         }
         state.advance(appended.frame, appended.time);
+        self.saving.appended(frame.len(), &writer, &self.files, &state);
         Ok(appended.frame)
     }
 
@@ -121,9 +122,11 @@ impl Inner {
     /// [`Error::OutcomeUnknown`]: the sync failed.
     pub(crate) fn acknowledge(&self, frame: Frame) -> Result<()> {
         match (self.options.durability, self.options.writers) {
-            (Durability::Os, Writers::One) => Ok(()),
-            _ => self.writable()?.wait_durable(frame),
+            (Durability::Os, Writers::One) => {}
+            _ => self.writable()?.wait_durable(frame)?,
         }
+        self.saving.acknowledged(self.writable()?, frame);
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::embed::{Embedder, StubEmbedder};
 use crate::error::{Error, Result};
 use crate::log::{Durability, Mode, Writers};
 use crate::position::Time;
+use crate::replay::checkpoint::DISTANCE_BYTES;
 
 /// Where frame times come from.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -45,6 +46,8 @@ pub struct Options {
     pub(crate) lane_wait: Duration,
     pub(crate) allow_network: bool,
     pub(crate) limits: Limits,
+    pub(crate) checkpoint_distance: u64,
+    pub(crate) pasts_bytes: u64,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) embedder: Arc<dyn Embedder>,
 }
@@ -68,6 +71,8 @@ impl Options {
             lane_wait: Duration::from_secs(60),
             allow_network: false,
             limits: Limits::default(),
+            checkpoint_distance: DISTANCE_BYTES,
+            pasts_bytes: 64 << 20,
             clock: Arc::new(SystemClock),
             embedder: Arc::new(StubEmbedder::new()),
         }
@@ -121,6 +126,21 @@ impl Options {
     #[must_use]
     pub fn max_item_bytes(self, bytes: u64) -> Options {
         Options { limits: Limits { item_bytes: bytes }, ..self }
+    }
+
+    /// The least log between two checkpoints in bytes (64 MiB); [`u64::MAX`] makes none but those that are asked
+    /// for. The way back from any frame to a checkpoint is at most this, or a quarter of that checkpoint, or an
+    /// eighth of what was appended since the frame.
+    #[must_use]
+    pub fn checkpoint_distance(self, bytes: u64) -> Options {
+        Options { checkpoint_distance: bytes.max(1), ..self }
+    }
+
+    /// How much memory the states of lately used pasts may take (64 MiB), as bytes of the log that was folded for
+    /// them; 0 keeps none. A past that the program holds is its own, whatever is kept.
+    #[must_use]
+    pub fn pasts_bytes(self, bytes: u64) -> Options {
+        Options { pasts_bytes: bytes, ..self }
     }
 
     /// Where frame times come from.

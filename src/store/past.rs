@@ -25,6 +25,7 @@ pub(super) struct PastInner {
     /// Of the files that the state was folded from, whatever the store opens later.
     bodies: LogBodies,
     frame: Frame,
+    folded: u64,
 }
 
 impl PastInner {
@@ -40,8 +41,8 @@ impl PastInner {
 impl Past {
     pub(super) fn at(store: &Arc<Inner>, frame: Frame) -> Result<Past> {
         let files = check(store, frame)?;
-        let state = replay::replay(&files, frame)?;
-        Ok(Past::new(store, &files, state, frame))
+        let known = store.pasts.at(&files, store.saving.checkpoints(), frame)?;
+        Ok(Past::new(store, &files, known.state, frame, known.folded))
     }
 
     pub(super) fn stepping(
@@ -50,13 +51,17 @@ impl Past {
         visit: &mut dyn FnMut(&mut Step<'_>) -> Result<()>,
     ) -> Result<Past> {
         let files = check(store, frame)?;
-        let state = steps::steps(&files, frame, visit)?;
-        Ok(Past::new(store, &files, state, frame))
+        let mut folded = 0;
+        let state = steps::steps(&files, frame, &mut |step| {
+            folded += 1;
+            visit(step)
+        })?;
+        Ok(Past::new(store, &files, state, frame, folded))
     }
 
-    fn new(store: &Arc<Inner>, files: &Files, state: State, frame: Frame) -> Past {
+    fn new(store: &Arc<Inner>, files: &Files, state: State, frame: Frame, folded: u64) -> Past {
         let bodies = LogBodies::new(files);
-        Past { inner: Arc::new(PastInner { store: store.clone(), state, bodies, frame }) }
+        Past { inner: Arc::new(PastInner { store: store.clone(), state, bodies, frame, folded }) }
     }
 
     pub(super) fn at_time(store: &Arc<Inner>, time: Time) -> Result<Past> {
@@ -70,6 +75,11 @@ impl Past {
     /// The frame.
     pub fn frame(&self) -> Frame {
         self.inner.frame
+    }
+
+    /// How many frames were folded to get here, behind the checkpoint or the earlier past that it began with.
+    pub fn folded(&self) -> u64 {
+        self.inner.folded
     }
 
     /// When the frame was written; none for frame 0.

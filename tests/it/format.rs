@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use mnemolog::codec::checkpoint;
 use mnemolog::codec::delta::{self, Class, HandleKind, Op};
 use mnemolog::codec::frame::{self, FrameKind, Seed};
 use mnemolog::codec::intent::{Drop, INTENT_MAGIC, Intent};
@@ -68,6 +69,7 @@ macro_rules! fields {
 #[test]
 fn the_layout_tables_are_the_constants_of_the_codec() {
     let (segments, frames, deltas) = (page("segment.md"), page("frame.md"), page("delta.md"));
+    let checkpoints = page("checkpoint.md");
     for (text, heading, expected) in [
         (
             &segments,
@@ -95,6 +97,12 @@ fn the_layout_tables_are_the_constants_of_the_codec() {
                 EMBEDDING_WIDTH RESERVED),
         ),
         (&deltas, "Snapshot bytes", fields!(snapshot::snapshot_header: MAGIC VERSION CRC KIND RESERVED)),
+        (
+            &checkpoints,
+            "Checkpoint header",
+            fields!(checkpoint::checkpoint_header: MAGIC VERSION CRC STORE_ID FOLD_VERSION RESERVED FRAME LOG_BYTES
+                CONTENTS_OFFSET CONTENTS_LENGTH LENGTH DIGEST),
+        ),
     ] {
         assert_eq!(layout(text, heading), expected, "{heading}");
     }
@@ -105,7 +113,7 @@ fn every_layout_table_is_among_those_that_are_checked() {
     let count = |file| page(file).lines().filter(|line| line.starts_with("| offset | size |")).count();
     assert_eq!(
         ["segment.md", "frame.md", "delta.md", "README.md", "checkpoint.md"].map(count),
-        [4, 2, 2, 0, 0]
+        [4, 2, 2, 0, 1]
     );
 }
 
@@ -116,6 +124,7 @@ fn the_magics_stand_in_the_tables() {
         ("segment.md", "DURABLE", segment::DURABLE_MAGIC),
         ("segment.md", "INTENT", INTENT_MAGIC),
         ("delta.md", "Snapshot bytes", snapshot::SNAPSHOT_MAGIC),
+        ("checkpoint.md", "Checkpoint header", checkpoint::CHECKPOINT_MAGIC),
     ] {
         let rows = table(&page(file), heading, &["offset", "size"]);
         assert_eq!(rows[0][3], format!("the letters `{}`", magic.escape_ascii()), "{heading}");

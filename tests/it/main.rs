@@ -1,6 +1,7 @@
 //! The integration tests: one binary, one module per file.
 
 #[cfg(feature = "cli")]
+mod checkpoints;
 mod cli;
 mod back;
 mod conversations;

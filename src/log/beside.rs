@@ -10,12 +10,16 @@ use crate::segment::Segment;
 
 impl Log {
     /// Runs `work` under the writers' lock, with every change of several files finished, if each of `files` is
-    /// still the one at its path; answers whether it was. The only writing process goes on appending meanwhile, one
+    /// still the one at its path; answers none if one is not. The only writing process goes on appending meanwhile, one
     /// of many waits.
     ///
     /// # Errors
     /// [`Error::Locked`]; [`Error::Closed`]; [`Error::Poisoned`]; [`Error::Io`]; whatever `work` answers.
-    pub fn under_lock(&self, files: &[Arc<Segment>], work: &mut dyn FnMut() -> Result<()>) -> Result<bool> {
+    pub fn under_lock<T>(
+        &self,
+        files: &[Arc<Segment>],
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
         self.check_poison()?;
         let disk = &*self.disk;
         let _lock = if self.group.holds_for_life() {
@@ -31,9 +35,9 @@ impl Log {
         intent::finish(disk)?;
         for segment in files {
             if !catchup::is_there(disk, segment, &segment.id().to_string())? {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        work().map(|()| true)
+        work().map(Some)
     }
 }

@@ -67,28 +67,25 @@ impl Moment {
     /// Answers false if the log was changed meanwhile, or somebody else made that checkpoint.
     fn save(&self, log: &Log, checkpoints: &Checkpoints, distance: u64) -> Result<bool> {
         let frame = self.start.frame();
-        let mut draft = None;
-        if !log.under_lock(&self.files, &mut || Ok(draft = checkpoints.begin(frame)?))? {
-            return Ok(false);
-        }
-        let Some(draft) = draft else { return Ok(false) };
+        let begun = log.under_lock(&self.files, || checkpoints.begin(frame))?;
+        let Some(draft) = begun.flatten() else { return Ok(false) };
         let stamp = log.index(|index| self.start.stamp(&self.files, index));
-        let mut published = false;
-        let done = checkpoints.fill(&draft, &self.state, &stamp, self.start.log_bytes()).and_then(|()| {
-            log.under_lock(&self.files, &mut || {
-                published = checkpoints.publish(&draft, frame)?;
-                let listed = checkpoints.list();
-                checkpoints.remove_all(&redundant(&listed, self.start.log_bytes(), distance));
-                Ok(())
-            })
-        });
-        if !published {
-            log.under_lock(&[], &mut || {
+        let log_bytes = self.start.log_bytes();
+        let filled = checkpoints.fill(&draft, &self.state, &stamp, log_bytes);
+        let published =
+            filled.and_then(|()| log.under_lock(&self.files, || checkpoints.publish(&draft, frame)));
+        if !matches!(published, Ok(Some(true))) {
+            let _ = log.under_lock(&[], || {
                 checkpoints.discard(&draft);
                 Ok(())
-            })?;
+            });
+            return published.map(|_| false);
         }
-        done.map(|_| published)
+        log.under_lock(&[], || {
+            checkpoints.remove_all(&redundant(&checkpoints.list(), log_bytes, distance));
+            Ok(true)
+        })?;
+        Ok(true)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod field;
+mod history;
 mod processes;
 mod refusals;
 mod repair;

@@ -153,10 +153,10 @@ impl World {
         let mut tails = [Some(store), other, reader.as_ref()].map(|store| store?.tail(from).ok());
         for _ in 0..self.rng.below(24) {
             let writer = other.filter(|_| self.rng.chance(2)).unwrap_or(store);
-            let step = Step::random(&mut self.rng);
+            let step = Step::random_back(&mut self.rng, writer.appended());
             let at = self.rng.below(2) as usize;
             let mut next = self.states.last().expect("there is a first state").clone();
-            if !step.apply(&mut next[at]) {
+            if !step.apply_to(&mut next, at, &self.states) {
                 continue;
             }
             let before = Frame(self.states.len() as u64 - 1);

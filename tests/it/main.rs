@@ -9,6 +9,7 @@ mod corpora;
 mod diff;
 mod disk;
 mod embed;
+mod examples;
 mod field;
 mod format;
 mod flips;

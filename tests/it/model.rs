@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mnemolog::{Error, Json, Past, Result, Store, Workspace};
+use mnemolog::{Error, Frame, Json, Past, Result, Store, Workspace};
 
 /// Random numbers from a seed: the same everywhere.
 #[derive(Clone, Debug)]
@@ -49,6 +49,11 @@ pub(crate) enum Step {
     Resave,
     /// Several steps as one frame.
     Together(Vec<Step>),
+    /// Brings a note back to its state at a frame. As for the next two, see [`Step::apply_to`].
+    RestoreNote(String, u64),
+    RestoreRow(String, u64),
+    /// Brings the workspace and what lies below it back to a frame.
+    Rollback(u64),
 }
 
 /// What one workspace holds.
@@ -89,6 +94,19 @@ impl Step {
         }
     }
 
+    /// As [`Step::random`], and sometimes a step back to one of the frames up to `last`.
+    pub(crate) fn random_back(rng: &mut Rng, last: Frame) -> Step {
+        if !rng.chance(8) {
+            return Step::random(rng);
+        }
+        let (frame, key) = (rng.below(last.0 + 1), key(rng));
+        match rng.below(4) {
+            0 => Step::RestoreNote(key, frame),
+            1 => Step::RestoreRow(key, frame),
+            _ => Step::Rollback(frame),
+        }
+    }
+
     fn single(rng: &mut Rng) -> Step {
         match rng.below(14) {
             0..=3 => {
@@ -107,7 +125,28 @@ impl Step {
         }
     }
 
-    /// Applies the step to the plain collections. Answers whether it writes anything.
+    /// Applies the step to the workspace `at` of a store whose earlier states are known, by frame. Answers whether it
+    /// writes anything; a rollback may still find nothing to do.
+    pub(crate) fn apply_to<M: std::borrow::Borrow<Model>>(
+        &self,
+        model: &mut Model,
+        at: usize,
+        states: &[M],
+    ) -> bool {
+        let then = |frame: u64| -> &Model { states[frame as usize].borrow() };
+        match self {
+            Step::RestoreNote(key, frame) => put_back(&mut model[at].notes, &then(*frame)[at].notes, key),
+            Step::RestoreRow(id, frame) => put_back(&mut model[at].rows, &then(*frame)[at].rows, id),
+            Step::Rollback(frame) => {
+                // The second workspace lies below the first.
+                model[at..].clone_from_slice(&then(*frame)[at..]);
+                true
+            }
+            step => step.apply(&mut model[at]),
+        }
+    }
+
+    /// Applies a step that does not look back to the plain collections. Answers whether it writes anything.
     pub(crate) fn apply(&self, held: &mut Held) -> bool {
         match self {
             Step::Remember(key, summary, body) => {
@@ -141,6 +180,9 @@ impl Step {
             Step::Together(steps) => {
                 return steps.iter().fold(false, |wrote, step| step.apply(held) | wrote);
             }
+            Step::RestoreNote(..) | Step::RestoreRow(..) | Step::Rollback(_) => {
+                panic!("{self:?} needs to know what was: apply_to")
+            }
         }
         true
     }
@@ -171,8 +213,24 @@ impl Step {
                 })
             }
             Step::Together(steps) => at.exclusive(|tx| steps.iter().try_for_each(|step| step.take(tx))),
+            Step::RestoreNote(key, frame) => at.notes().restore(key, Frame(*frame)).map(drop),
+            Step::RestoreRow(id, frame) => at.vectors("rows")?.restore(id, Frame(*frame)).map(drop),
+            Step::Rollback(frame) => at.rollback(Frame(*frame)).map(drop),
         }
     }
+}
+
+/// Makes one entry what it was. Answers whether it was something else.
+fn put_back<V: Clone + PartialEq>(
+    now: &mut BTreeMap<String, V>,
+    then: &BTreeMap<String, V>,
+    key: &str,
+) -> bool {
+    let before = match then.get(key) {
+        Some(value) => now.insert(key.to_owned(), value.clone()),
+        None => now.remove(key),
+    };
+    before.as_ref() != then.get(key)
 }
 
 impl Held {

@@ -44,10 +44,10 @@ pub(crate) struct Text {
 pub(crate) struct NoteAnswer {
     key: String,
     found: bool,
-    summary: Option<String>,
+    pub(crate) summary: Option<String>,
     /// A string, or the JSON value that was loaded.
-    body: Box<RawValue>,
-    frame: u64,
+    pub(crate) body: Box<RawValue>,
+    pub(crate) frame: u64,
     time: String,
     /// The body as a text is printed.
     #[serde(skip)]

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
     if context.out.is_json() {
         differences.iter().try_for_each(|difference| context.out.object(difference))?;
     } else {
-        context.out.text(&render::differences(&differences))?;
+        context.out.text(&render::changes::differences(&differences, context.out.is_styled()))?;
     }
     Ok(Exit::Done)
 }
@@ -113,14 +113,27 @@ fn setting(config: &Config<'_>) -> Side {
 }
 
 impl Side {
-    /// What of it a person reads.
-    pub(crate) fn text(&self) -> &str {
+    /// All of it that a person reads, as lines.
+    pub(crate) fn whole(&self) -> String {
         match self {
-            Side::Note(note) => &note.text,
-            Side::Row(row) => &row.text,
-            Side::Episode(episode) => episode.value.get(),
-            Side::Entry(entry) => &entry.content,
-            Side::Setting(setting) => setting.as_deref().unwrap_or("not configured"),
+            Side::Note(note) => match &note.summary {
+                Some(summary) => format!("summary: {}\n{}", render::line(summary), note.text),
+                None => note.text.clone(),
+            },
+            Side::Row(row) => render::changes::row_text(row),
+            Side::Episode(episode) => episode.value.get().to_owned(),
+            Side::Entry(entry) => entry.content.clone(),
+            Side::Setting(setting) => setting.clone().unwrap_or_else(|| "not configured".to_owned()),
+        }
+    }
+
+    /// The frame that brought it, where that is told.
+    pub(crate) fn frame(&self) -> Option<u64> {
+        match self {
+            Side::Note(note) => Some(note.frame),
+            Side::Row(row) => Some(row.frame),
+            Side::Episode(episode) => Some(episode.frame),
+            Side::Entry(_) | Side::Setting(_) => None,
         }
     }
 }

@@ -10,6 +10,7 @@ mod dump;
 mod episodic;
 mod exit;
 mod fork;
+mod history;
 mod info;
 mod load;
 mod notes;
@@ -95,6 +96,9 @@ enum Verb {
     /// The frames that were written last, and those that are written meanwhile
     Tail(tail::Args),
 
+    /// Bring the workspace, and those below it, back to a moment; history stays
+    Rollback(history::RollbackArgs),
+
     /// Where the store is and how large
     Info(info::Args),
 
@@ -150,6 +154,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Diff(args) => diff::run(&args, &context),
         Verb::Fork(args) => fork::run(&args, &context),
         Verb::Tail(args) => tail::run(&args, &context),
+        Verb::Rollback(args) => history::rollback(&args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),

@@ -1,16 +1,17 @@
-//! `remember`, `recall`, `forget`, `list`, `search`, `index-note`: the notes of a workspace.
+//! `remember`, `recall`, `forget`, `list`, `search`, `index-note`, `history`, `restore`: the notes of a workspace.
 
 use std::io::{self, IsTerminal, Read};
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use mnemolog::handle::Forgotten;
-use mnemolog::{Error, Limits};
+use mnemolog::{Error, Frame, Limits};
 use serde::Serialize;
 
 use crate::answer::{MatchAnswer, NoteAnswer, Sought, Text, Written};
-use crate::context::{AtArg, Context};
+use crate::context::{At, AtArg, Context};
 use crate::exit::{Exit, Refusal};
+use crate::history::{self, Shown};
 use crate::render;
 
 /// The verbs.
@@ -26,6 +27,9 @@ pub(crate) enum Verb {
         /// The note itself, kept as it is [default: read from standard input]
         #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
         body: Option<String>,
+        /// Only if the note is the one that this frame saved; 0 if there is none [default: in any case]
+        #[arg(long, value_name = "FRAME")]
+        if_frame: Option<u64>,
     },
     /// Print a note in full
     Recall {
@@ -52,6 +56,21 @@ pub(crate) enum Verb {
         #[command(flatten)]
         at: AtArg,
     },
+    /// Print every version of a note, newest first, also of a deleted one
+    History {
+        /// Its key
+        key: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Bring a note back to its state at a moment; history stays
+    Restore {
+        /// Its key
+        key: String,
+        /// The moment: a frame, or a time (RFC 3339)
+        #[arg(value_name = "FRAME|TIME")]
+        to: At,
+    },
     /// Print the index of notes that a prompt shows every turn
     IndexNote {
         #[command(flatten)]
@@ -68,11 +87,15 @@ struct Line {
 /// Runs a verb.
 pub(crate) fn run(verb: Verb, context: &Context) -> Result<Exit> {
     match verb {
-        Verb::Remember { key, summary, body } => remember(context, &key, &summary, body),
+        Verb::Remember { key, summary, body, if_frame } => {
+            remember(context, &key, &summary, body, if_frame.map(Frame))
+        }
         Verb::Recall { key, at } => recall(context, &key, at),
         Verb::Forget { key } => forget(context, &key),
         Verb::List { at } => list(context, at),
         Verb::Search { pattern, at } => search(context, &pattern, at),
+        Verb::History { key, shown } => history::of_note(context, &key, &shown),
+        Verb::Restore { key, to } => history::restore_note(context, &key, to),
         Verb::IndexNote { at } => {
             let text = context.read(at)?.workspace.notes().index_note();
             context.out.answer(&Text { text }, |answer| answer.text.clone())?;
@@ -81,10 +104,20 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<Exit> {
     }
 }
 
-fn remember(context: &Context, key: &str, summary: &str, body: Option<String>) -> Result<Exit> {
+fn remember(
+    context: &Context,
+    key: &str,
+    summary: &str,
+    body: Option<String>,
+    expected: Option<Frame>,
+) -> Result<Exit> {
     let body = body.map_or_else(|| body_from_stdin(context), Ok)?;
     let writing = context.write()?;
-    let text = writing.workspace.notes().remember(key, summary, &body)?;
+    let notes = writing.workspace.notes();
+    let text = match expected {
+        None => notes.remember(key, summary, &body),
+        expected => notes.remember_if(key, expected, summary, &body),
+    }?;
     let answer = Written::new(key, writing.store.appended(), text);
     writing.close(&context.out);
     context.out.answer(&answer, |answer| answer.text.clone())?;

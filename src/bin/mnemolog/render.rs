@@ -4,6 +4,7 @@
 //! folded to one line where a line of ours holds them, so that none can forge another line or move a cursor.
 
 pub(crate) mod tail;
+pub(crate) mod changes;
 pub(crate) mod tour;
 
 use std::path::Path;
@@ -12,7 +13,6 @@ use mnemolog::error::{Damage, Recovery};
 use mnemolog::{Error, Time};
 
 use crate::answer::{EpisodeAnswer, HandleAnswer, HitAnswer, RowAnswer};
-use crate::diff::{Difference, Side};
 use crate::info::Info;
 use crate::load::{Loaded, Refused};
 use crate::repair::Answer as Repair;
@@ -191,33 +191,6 @@ pub(crate) fn loaded_before(loaded: &Loaded) -> String {
 /// A line that was refused.
 pub(crate) fn refused(refused: &Refused) -> String {
     format!("{}: line {}: {}", line(&refused.file), refused.line, refused.reason)
-}
-
-/// What differs between two moments.
-pub(crate) fn differences(differences: &[Difference]) -> String {
-    if differences.is_empty() {
-        return "(no differences)".to_owned();
-    }
-    let mut out = Vec::new();
-    let mut handle = None;
-    for difference in differences {
-        let this = (difference.kind, difference.id.as_str());
-        if handle != Some(this) {
-            out.push(format!("{} {}", this.0, this.1));
-            handle = Some(this);
-        }
-        let item = difference.item.as_deref().map_or_else(|| "(configuration)".to_owned(), line);
-        match (&difference.before, &difference.after) {
-            (Some(before), Some(after)) => {
-                out.push(format!("  ~ {item}"));
-                out.push(format!("      before: {}", fitted(before.text())));
-                out.push(format!("      after:  {}", fitted(after.text())));
-            }
-            (Some(gone), None) => out.push(format!("  - {item}: {}", fitted(gone.text()))),
-            (_, new) => out.push(format!("  + {item}: {}", fitted(new.as_ref().map_or("", Side::text)))),
-        }
-    }
-    out.join("\n")
 }
 
 /// A text as one line of at most 100 code points.

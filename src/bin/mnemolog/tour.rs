@@ -137,7 +137,7 @@ fn past(guide: &mut Guide<'_>, store: &Store, earlier: Frame) -> Result<()> {
     guide.stop("What differs between then and now, in the notes", Some(&command), || {
         let mut differences = diff::differences(store.diff(earlier, store.appended())?.handles)?;
         differences.retain(|difference| difference.kind == "notes");
-        Ok(render::differences(&differences))
+        Ok(render::changes::differences(&differences, false))
     })
 }
 

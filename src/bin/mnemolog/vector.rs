@@ -1,4 +1,4 @@
-//! `vector upsert`, `search`, `get`, `delete`: texts that are found by similarity.
+//! `vector upsert`, `search`, `get`, `delete`, `history`, `restore`: texts that are found by similarity.
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -6,8 +6,9 @@ use mnemolog::view::vectors::filter::Filter;
 use mnemolog::{Error, Json};
 
 use crate::answer::{HitAnswer, RowAnswer, Sought, Written};
-use crate::context::{AtArg, Context};
+use crate::context::{At, AtArg, Context};
 use crate::exit::Exit;
+use crate::history::{self, Shown};
 use crate::render;
 
 /// The verbs.
@@ -61,6 +62,25 @@ pub(crate) enum Verb {
         /// The row's id
         id: String,
     },
+    /// Print every version of a row, newest first, also of a deleted one
+    History {
+        /// The table's name
+        name: String,
+        /// The row's id
+        id: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Bring a row back to its state at a moment; history stays
+    Restore {
+        /// The table's name
+        name: String,
+        /// The row's id
+        id: String,
+        /// The moment: a frame, or a time (RFC 3339)
+        #[arg(value_name = "FRAME|TIME")]
+        to: At,
+    },
 }
 
 /// A vector; a type of its own, because `clap` reads a `Vec` as several values.
@@ -83,6 +103,8 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<Exit> {
         }
         Verb::Get { name, id, at } => get(context, &name, &id, at),
         Verb::Delete { name, id } => delete(context, &name, &id),
+        Verb::History { name, id, shown } => history::of_row(context, &name, &id, &shown),
+        Verb::Restore { name, id, to } => history::restore_row(context, &name, &id, to),
     }
 }
 

@@ -153,9 +153,9 @@ fn a_diff_names_what_was_added_changed_and_removed() {
     place.done(&["forget", "gone"]);
     place.done(&["remember", "new", "--summary", "s", "--body", "fresh"]);
     place.done(&["working", "configure", "pad", "--budget", "9"]);
-    let text = "notes memory\n  - gone: old\n  ~ kept\n      before: before\n      after:  line after\n  \
-                + new: fresh\nworking pad\n  ~ (configuration)\n      before: not configured\n      \
-                after:  budget 9\n";
+    let text = "notes memory\n  - gone  (frame 1)\n      - summary: s\n      - old\n  ~ kept  (frame 2 → 3)\n        \
+                summary: s\n      - before\n      + line\n      + after\n  + new  (frame 5)\n      + summary: s\n      \
+                + fresh\nworking pad\n  ~ (configuration)\n      - not configured\n      + budget 9\n";
     assert_eq!(place.done(&["diff", "2", "6"]), text);
     let lines = place.json(&["diff", "2", "6"]);
     let changes: Vec<&str> = lines.iter().filter_map(|line| line["change"].as_str()).collect();

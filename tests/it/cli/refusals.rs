@@ -13,7 +13,7 @@ use mnemolog::{Error, Store};
 use super::{Place, check_sentence, finish, lines};
 
 /// Every verb that reads a store, as it is now.
-const READS: [&[&str]; 15] = [
+const READS: [&[&str]; 17] = [
     &["recall", "k"],
     &["list"],
     &["search", ""],
@@ -29,6 +29,8 @@ const READS: [&[&str]; 15] = [
     &["dump"],
     &["verify"],
     &["info"],
+    &["history", "k"],
+    &["vector", "history", "docs", "a"],
 ];
 
 /// Reads of the beginning.
@@ -69,8 +71,11 @@ fn damage(place: &Place, text: &str) {
 #[test]
 fn a_read_of_no_store_is_refused_and_creates_nothing() {
     let place = Place::new();
-    let removals: [&[&str]; 4] = [
+    let removals: [&[&str]; 7] = [
         &["forget", "k"],
+        &["restore", "k", "0"],
+        &["vector", "restore", "d", "a", "0"],
+        &["rollback", "0"],
         &["vector", "delete", "d", "a"],
         &["episodic", "clear", "t"],
         &["working", "clear", "p"],

@@ -117,11 +117,19 @@ impl World<'_, '_> {
                     self.close(store);
                     break;
                 }
-                3..=9 => {}
+                9 => {
+                    let writer = other.as_ref().filter(|_| self.input.chance(2)).unwrap_or(store);
+                    let step = back(self.input, writer.appended());
+                    if !self.write(writer, &step) {
+                        break;
+                    }
+                }
+                3..=8 => {}
                 _ => {
                     let first = self.input.chance(2) || other.is_none();
                     let writer = if first { store } else { other.as_ref().unwrap_or(store) };
-                    if !self.write(writer) {
+                    let step = step(self.input);
+                    if !self.write(writer, &step) {
                         break;
                     }
                 }
@@ -154,12 +162,11 @@ impl World<'_, '_> {
     }
 
     /// Takes a step on the store and on the model. Answers whether the store goes on.
-    fn write(&mut self, store: &Store) -> bool {
-        let step = step(self.input);
+    fn write(&mut self, store: &Store, step: &Step) -> bool {
         let at = self.input.place(WORKSPACES.len());
         let before = Frame(self.states.len() as u64 - 1);
         let mut next = self.states.last().expect("a first state").clone();
-        let writes = step.apply(&mut next[at]);
+        let writes = step.apply_to(&mut next, at, &self.states);
         self.states.push(next);
         match store.workspace(WORKSPACES[at]).and_then(|workspace| step.take(&workspace)) {
             Ok(()) => {
@@ -229,6 +236,16 @@ impl World<'_, '_> {
         let report = mnemolog::log::verify(&self.disk).expect("a disk without faults");
         assert!(report.is_whole(), "{:?}", report.findings);
         assert_eq!(report.last, last, "verify sees what opening sees");
+    }
+}
+
+/// A step back to one of the frames up to `last`, as the input says.
+fn back(input: &mut Input<'_>, last: Frame) -> Step {
+    let (frame, key) = (input.below(last.0 + 1), input.key().to_owned());
+    match input.below(4) {
+        0 => Step::RestoreNote(key, frame),
+        1 => Step::RestoreRow(key, frame),
+        _ => Step::Rollback(frame),
     }
 }
 

@@ -11,8 +11,8 @@ use super::{Files, contents, disk_of, ranges, repair};
 use crate::log::{SMALL, frames_of, keys, memory, open};
 use crate::model::Rng;
 
-/// A log with damage in its first file, its second file missing, and a header of its last file destroyed; the
-/// keys that a repair keeps.
+/// A log with damage in its first file, its second file missing, a header of its last file destroyed, and a second
+/// copy of its third under another name, which goes; the keys that a repair keeps.
 fn hurt() -> (Files, Vec<String>) {
     let (disk, shared) = memory();
     let writing = open(&shared, SMALL).unwrap();
@@ -27,6 +27,7 @@ fn hurt() -> (Files, Vec<String>) {
     files.remove(&paths[1]);
     let last = paths.last().unwrap();
     files.get_mut(last).unwrap()[..100].fill(1);
+    files.insert("log/00000000000000000777.seg".to_owned(), files[&paths[2]].clone());
     let kept = (1..=30).filter(|n| *n != 2 && !(from..to).contains(n)).map(|n| format!("k{n}")).collect();
     (files, kept)
 }
@@ -37,12 +38,12 @@ fn lasting(disk: &MemoryDisk) -> Files {
     contents(disk).into_iter().filter(|(path, _)| !passing(path)).collect()
 }
 
-/// Whether the files that a repair rebuilds, the first and the last, are in quarantine as they were.
+/// Whether each file that a repair rebuilds or takes away stands where it stood, or in quarantine as it was.
 fn copies_are_kept(disk: &MemoryDisk, files: &Files) -> bool {
     let now = contents(disk);
     let kept = |bytes: &Vec<u8>| now.iter().any(|(path, b)| path.starts_with("quarantine/") && b == bytes);
-    let mut segments = files.iter().filter(|(path, _)| path.ends_with(".seg")).map(|(_, bytes)| bytes);
-    segments.next().is_some_and(kept) && segments.next_back().is_some_and(kept)
+    let mut segments = files.iter().filter(|(path, _)| path.ends_with(".seg"));
+    segments.all(|(path, bytes)| now.get(path) == Some(bytes) || kept(bytes))
 }
 
 fn check_kept(disk: &MemoryDisk, kept: &[String], context: &str) {

@@ -2,8 +2,8 @@
 //!
 //! It takes no lock and changes nothing. Damage is a finding, not an error, and what stands behind it is looked
 //! at all the same; an I/O error is an error. It gives the same verdict about an end as opening does: what
-//! nobody promised is unclean, and unclean is no failure. A file is read whole, so it takes as much memory as
-//! the largest file of the log.
+//! nobody promised is unclean, and unclean is no failure. A file is read piece by piece up to the first place
+//! at which no sound frame stands; what is behind that place is held in memory as a whole.
 
 mod file;
 
@@ -11,6 +11,7 @@ pub(super) use file::{faults, promise_max};
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use super::found::Found;
 use super::intent::{self, INTENT};
@@ -20,7 +21,7 @@ use super::settle::QUARANTINE;
 use crate::codec::intent::Intent;
 use crate::codec::segment::Durable;
 use crate::codec::wire::Malformed;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Damage, Error, Result};
 use crate::position::{Frame, SegmentId};
 use crate::segment::LOG_DIR;
@@ -124,9 +125,7 @@ pub(super) fn look(disk: &dyn Disk) -> Result<Verification> {
     let mut walker = Walker::new(promised);
     let count = found.files.len();
     for (i, (id, name)) in found.files.iter().enumerate() {
-        let path = format!("{LOG_DIR}/{name}");
-        let bytes = read_whole(disk, &path)?;
-        walker.file(*id, path, &bytes, i + 1 == count, disk)?;
+        walker.file(*id, name, i + 1 == count, disk)?;
     }
     let mut report = walker.end(&mut beside);
     let files: BTreeSet<&str> = found.files.iter().map(|(_, name)| name.as_str()).collect();
@@ -141,9 +140,25 @@ fn beside(severity: Severity, file: impl Into<String>, reason: Malformed) -> Fin
 }
 
 pub(super) fn read_whole(disk: &dyn Disk, path: &str) -> Result<Vec<u8>> {
+    read_up_to(disk, path, u64::MAX)
+}
+
+fn open(disk: &dyn Disk, path: &str) -> Result<(Arc<dyn File>, u64)> {
     let display = || disk.root().join(path);
     let file = disk.open(path, Access::Read).map_err(|e| Error::io("opening", display(), e))?;
     let len = file.len().map_err(|e| Error::io("reading the size of", display(), e))?;
+    Ok((file, len))
+}
+
+fn file_len(disk: &dyn Disk, path: &str) -> Result<u64> {
+    open(disk, path).map(|(_, len)| len)
+}
+
+/// The beginning of a file, at most so many bytes of it.
+fn read_up_to(disk: &dyn Disk, path: &str, most: u64) -> Result<Vec<u8>> {
+    let display = || disk.root().join(path);
+    let (file, len) = open(disk, path)?;
+    let len = len.min(most);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", display(), e))?;
     bytes.truncate(read);
@@ -201,7 +216,7 @@ fn other_names(
 fn quarantined(disk: &dyn Disk, findings: &mut Vec<Finding>) -> Result<()> {
     for name in list(disk, QUARANTINE)? {
         let path = format!("{QUARANTINE}/{name}");
-        let len = read_whole(disk, &path)?.len();
+        let len = file_len(disk, &path)?;
         let reason = Malformed::new("quarantine", 0, "nothing set aside", format!("{len} bytes"));
         findings.push(beside(Severity::Note, path, reason));
     }

@@ -1,9 +1,12 @@
 //! One file after the other: headers, lineage, frames, envelopes, seals, and the zeros behind them.
 //!
 //! The walker holds what must go on from frame to frame and from file to file. Behind damage it goes on with
-//! the next frame that is whole in itself, and takes over what that frame says.
+//! the next frame that is whole in itself, and takes over what that frame says. Sound frames are read piece by piece;
+//! only what stands behind the first that is not sound is looked at as one.
 
-use super::{Finding, Severity, Verification, beside};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Finding, Severity, Verification, beside, file_len, read_up_to};
 use crate::codec::frame::{
     self, CheckedFrame, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seal, Seed,
 };
@@ -13,11 +16,14 @@ use crate::codec::segment::{
     SegmentHeader, StoreId,
 };
 use crate::codec::wire::Malformed;
-use crate::disk::Disk;
+use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
 use crate::log::promise::DURABLE;
 use crate::position::{Frame, SegmentId, Time};
-use crate::segment::{Chain, Search};
+use crate::segment::{Chain, LOG_DIR, Opened, Search, Segment, SegmentOptions, Step, Walk};
+
+/// How much is looked through at a time for anything that is not zero.
+const ZEROS_BYTES: usize = 256 * 1024;
 
 /// Walks the files of a log in their order.
 #[derive(Debug)]
@@ -32,15 +38,17 @@ pub(super) struct Walker {
     end: Option<(String, u64)>,
     /// Whether the end of the last file was found damaged already.
     end_found: bool,
+    /// What the seal of the file must have for a digest; unknown behind anything that is not sound.
+    covered: Option<u128>,
 }
 
 /// The file under the walk.
 struct At<'f> {
     id: SegmentId,
     path: String,
-    bytes: &'f [u8],
-    seed: Seed,
-    search: Search<'f>,
+    segment: &'f Segment,
+    /// The size of the file.
+    len: u64,
     last: bool,
     /// Where the next frame stands.
     offset: u64,
@@ -50,9 +58,41 @@ struct At<'f> {
     sealed: bool,
 }
 
-impl<'f> At<'f> {
-    fn rest(&self) -> &'f [u8] {
-        usize::try_from(self.offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+/// The end of a file, from the first place on at which no sound frame stands.
+struct Rest<'f> {
+    bytes: &'f [u8],
+    /// Where in the file the bytes stand.
+    at: u64,
+    search: Search<'f>,
+}
+
+impl<'f> Rest<'f> {
+    fn from(&self, offset: u64) -> &'f [u8] {
+        let skip = offset.checked_sub(self.at).and_then(|skip| usize::try_from(skip).ok());
+        skip.and_then(|skip| self.bytes.get(skip..)).unwrap_or_default()
+    }
+}
+
+impl At<'_> {
+    fn seed(&self) -> &Seed {
+        self.segment.seed()
+    }
+
+    /// The first byte from here to the file's end that is not zero, and where it stands.
+    fn first_used(&self) -> Result<Option<(u64, u8)>> {
+        let mut at = self.offset;
+        while at < self.len {
+            let len = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(ZEROS_BYTES);
+            let bytes = self.segment.read_raw(at, len)?;
+            if let Some((i, byte)) = bytes.iter().enumerate().find(|(_, byte)| **byte != 0) {
+                return Ok(Some((at + i as u64, *byte)));
+            }
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            at += bytes.len() as u64;
+        }
+        Ok(None)
     }
 }
 
@@ -66,6 +106,7 @@ impl Walker {
             chain: Chain::start(Frame::ZERO, Time::ZERO),
             end: None,
             end_found: false,
+            covered: None,
         }
     }
 
@@ -86,31 +127,36 @@ impl Walker {
     /// Looks at one file.
     ///
     /// # Errors
-    /// [`Error::NewerFormat`].
-    pub(super) fn file(
-        &mut self,
-        id: SegmentId,
-        path: String,
-        bytes: &[u8],
-        last: bool,
-        disk: &dyn Disk,
-    ) -> Result<()> {
-        self.report.bytes += bytes.len() as u64;
+    /// [`Error::NewerFormat`]; [`Error::Io`].
+    pub(super) fn file(&mut self, id: SegmentId, name: &str, last: bool, disk: &dyn Disk) -> Result<()> {
+        let path = format!("{LOG_DIR}/{name}");
+        let area = read_up_to(disk, &path, FRAMES_START)?;
         self.report.segments += 1;
         self.end_found = false;
-        let Some(header) = self.header(id, &path, bytes, disk)? else {
+        let header = self.header(id, &path, &area, disk)?;
+        let options = SegmentOptions { segment_bytes: 0, map: false };
+        let (Some(header), Opened::Segment(segment)) =
+            (header, Segment::open(disk, name, id, Access::Read, options)?)
+        else {
             // Without a salt no frame can be told from other bytes.
+            self.report.bytes += file_len(disk, &path)?;
             (self.nonce, self.end, self.end_found) = (None, Some((path, 0)), true);
             return Ok(());
         };
         self.lineage(id, &path, &header);
-        let seed = Seed::new(header.salt);
-        let (offset, frames, damaged, sealed) = (FRAMES_START, 0, false, false);
-        let search = Search::new(bytes, 0, &seed);
-        let mut at = At { id, path, bytes, seed, search, last, offset, frames, damaged, sealed };
+        let (len, offset, frames, damaged, sealed) = (segment.size()?, FRAMES_START, 0, false, false);
+        self.report.bytes += len;
+        let mut at = At { id, path, segment: &segment, len, last, offset, frames, damaged, sealed };
         self.nonce = None;
-        self.frames(&mut at);
-        self.behind(&mut at);
+        self.sound(&mut at)?;
+        if !at.sealed && at.first_used()?.is_some() {
+            let left = usize::try_from(len.saturating_sub(at.offset)).unwrap_or(usize::MAX);
+            let bytes = segment.read_raw(at.offset, left)?;
+            let search = Search::new(&bytes, at.offset, segment.seed());
+            let mut rest = Rest { bytes: &bytes, at: at.offset, search };
+            self.frames(&mut at, &mut rest);
+        }
+        self.behind(&mut at)?;
         self.end = Some((at.path, at.offset));
         Ok(())
     }
@@ -189,10 +235,30 @@ impl Walker {
         self.chain = Chain::start(id.first().previous(), self.chain.time);
     }
 
-    /// Every frame of a file up to its seal, or to where nothing more was written.
-    fn frames(&mut self, at: &mut At<'_>) {
+    /// The frames of a file from its first on, as long as each is the next one, or up to the seal.
+    fn sound(&mut self, at: &mut At<'_>) -> Result<()> {
+        let mut walk = Walk::new(at.segment, at.offset, at.len);
+        let mut digest = Xxh3::new();
         while !at.sealed {
-            let rest = at.rest();
+            let Step::Frame { frame, bytes, .. } = walk.step()? else { return Ok(()) };
+            if self.follow(at, &frame).is_err() {
+                return Ok(());
+            }
+            if frame.header.kind == FrameKind::Seal {
+                self.covered = Some(digest.digest128());
+            }
+            self.frame(at, &frame);
+            digest.update(bytes);
+        }
+        Ok(())
+    }
+
+    /// Every frame from the first place on at which no sound one stands, up to a seal, or to where nothing more was
+    /// written.
+    fn frames(&mut self, at: &mut At<'_>, end: &mut Rest<'_>) {
+        self.covered = None;
+        while !at.sealed {
+            let rest = end.from(at.offset);
             if rest.iter().all(|&b| b == 0) {
                 return;
             }
@@ -201,7 +267,7 @@ impl Walker {
                 let expected = format!("frame {}", self.wanted());
                 Err(Malformed::new("frame header", offset, expected, "zeros"))
             } else {
-                frame::decode(rest, offset, &at.seed)
+                frame::decode(rest, offset, at.seed())
             };
             let next = match decoded {
                 Ok(frame) => match self.follow(at, &frame) {
@@ -209,10 +275,11 @@ impl Walker {
                         self.frame(at, &frame);
                         continue;
                     }
-                    Err(reason) => self.gap(at, reason).then_some((offset, frame)),
+                    Err(reason) => self.gap(at, end, reason).then_some((offset, frame)),
                 },
                 Err(reason) => {
-                    self.gap(at, reason).then(|| at.search.frame(offset + FRAME_ALIGN, |_| true)).flatten()
+                    let go_on = self.gap(at, end, reason);
+                    go_on.then(|| end.search.frame(offset + FRAME_ALIGN, |_| true)).flatten()
                 }
             };
             let Some((offset, frame)) = next else {
@@ -240,11 +307,11 @@ impl Walker {
 
     /// Something else stands where the next frame should be: damage, or an end that nobody promised. Answers
     /// whether to go on behind it.
-    fn gap(&mut self, at: &mut At<'_>, reason: Malformed) -> bool {
+    fn gap(&mut self, at: &mut At<'_>, end: &mut Rest<'_>, reason: Malformed) -> bool {
         let (wanted, offset) = (self.wanted(), at.offset);
         let ours = |d: &Durable| self.store.is_none_or(|store| store == d.store);
         let promised = self.promised.is_some_and(|d| ours(&d) && d.frame >= wanted);
-        if at.last && !at.id.is_base() && !promised && !at.search.is_promised(offset, wanted) {
+        if at.last && !at.id.is_base() && !promised && !end.search.is_promised(offset, wanted) {
             self.find(Severity::Unclean, &at.path, offset, wanted, reason);
             return false;
         }
@@ -287,7 +354,7 @@ impl Walker {
         if header.durable > max {
             reasons.push(Malformed::new("durable frame", offset, format!("at most {max}"), header.durable));
         }
-        faults(frame, offset, &at.seed, &mut |reason| reasons.push(reason));
+        faults(frame, offset, at.seed(), &mut |reason| reasons.push(reason));
         for reason in reasons {
             self.damage(at, offset, header.number, reason);
         }
@@ -316,12 +383,7 @@ impl Walker {
         at.sealed = true;
         let Ok(seal) = Seal::decode(frame.payload, at.offset) else { return };
         self.nonce = Some(seal.nonce);
-        if at.damaged {
-            return;
-        }
-        let end = usize::try_from(at.offset).unwrap_or(usize::MAX);
-        let covered = at.bytes.get(FRAMES_START as usize..end).unwrap_or_default();
-        let digest = xxhash_rust::xxh3::xxh3_128(covered);
+        let Some(digest) = self.covered.filter(|_| !at.damaged) else { return };
         let offset = at.offset;
         if seal.frames != at.frames {
             let reason = Malformed::new("sealed frames", offset, at.frames, seal.frames);
@@ -334,11 +396,11 @@ impl Walker {
     }
 
     /// What must hold where the frames of a file end.
-    fn behind(&mut self, at: &mut At<'_>) {
+    fn behind(&mut self, at: &mut At<'_>) -> Result<()> {
         let (offset, wanted) = (at.offset, self.wanted());
         let reason = if at.sealed {
-            let rest = at.rest();
-            not_zero(rest, offset, 0, rest.len(), "space behind the seal")
+            let found = |(at, byte)| used("space behind the seal", at, byte);
+            at.first_used()?.map(found)
         } else if !at.last && !at.damaged {
             Some(Malformed::new("segment", offset, "a seal", "its end"))
         } else {
@@ -352,6 +414,7 @@ impl Walker {
             self.damage(at, offset, wanted, reason);
             self.end_found = true;
         }
+        Ok(())
     }
 
     /// The whole log was walked: holds its end against DURABLE.
@@ -417,5 +480,9 @@ pub(in crate::log) fn faults(
 fn not_zero(bytes: &[u8], offset: u64, from: usize, to: usize, what: &'static str) -> Option<Malformed> {
     let area = bytes.get(from..to.min(bytes.len())).unwrap_or_default();
     let (i, found) = area.iter().enumerate().find(|(_, b)| **b != 0)?;
-    Some(Malformed::new(what, offset + (from + i) as u64, "zero", format!("{found:#04x}")))
+    Some(used(what, offset + (from + i) as u64, *found))
+}
+
+fn used(what: &'static str, offset: u64, found: u8) -> Malformed {
+    Malformed::new(what, offset, "zero", format!("{found:#04x}"))
 }

@@ -52,6 +52,10 @@ fn what_was_acknowledged_outlives_every_kill() {
         one_store(dir.path(), (kills - done.kills).min(KILLS_OF_A_STORE), &mut rng, &mut done);
     }
     println!("{done}");
+    assert!(
+        done.segments as u64 > 4 * done.kills.div_ceil(KILLS_OF_A_STORE),
+        "hardly any log rotated: {done}"
+    );
 }
 
 fn many() -> Options {

@@ -12,7 +12,7 @@ use super::found::Found;
 use super::promise::{self, DURABLE};
 use super::settle::{self, Verdict};
 use super::unproven::Unproven;
-use super::{Files, Index, Met, intent};
+use super::{Files, Index, Met, Start, intent};
 use crate::codec::checkpoint::Stamp;
 use crate::codec::frame::{CheckedFrame, FrameKind, LostRange, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, StoreId};
@@ -56,6 +56,9 @@ pub trait Fold {
 
     /// The next frame that holds deltas (`commit` or `base`); it was checked wholly.
     fn frame(&mut self, met: &Met<'_>);
+
+    /// The place behind the commit that was just folded, for whoever wants to keep the state there.
+    fn behind(&mut self, _: &dyn Fn() -> Start) {}
 }
 
 /// A log that can be used.
@@ -489,6 +492,7 @@ impl Checked {
                         FrameKind::Commit => {
                             self.index.commit(number, time, at);
                             fold.frame(&Met { at, frame });
+                            fold.behind(&|| self.start(ordinal));
                         }
                         FrameKind::Base => fold.frame(&Met { at, frame }),
                         FrameKind::Lost => {
@@ -506,6 +510,12 @@ impl Checked {
         segment.publish(self.end);
         self.segments.push(segment);
         Ok(())
+    }
+
+    /// The place behind the last checked frame, in the file with this ordinal.
+    fn start(&self, ordinal: u32) -> Start {
+        let before: u64 = self.segments.iter().map(|segment| segment.published()).sum();
+        Start { ordinal, place: Place::of(self), log_bytes: before + self.end }
     }
 
     /// Looks once more at the place where the last file ended: whether the next frame stands there by now.

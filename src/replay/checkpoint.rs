@@ -155,8 +155,10 @@ impl Checkpoints {
             .create_dir(CHECKPOINTS)
             .and_then(|()| self.disk.sync_dir(""))
             .map_err(|e| self.io("creating", CHECKPOINTS, e))?;
-        if self.disk.id(&path(&final_name(frame))).is_ok() {
-            return Ok(None);
+        match self.disk.id(&path(&final_name(frame))) {
+            Ok(_) => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(self.io("examining", &path(&final_name(frame)), e)),
         }
         let name = format!("{:020}.tmp", frame.0);
         match self.disk.open(&path(&name), Access::Create) {
@@ -213,8 +215,11 @@ impl Checkpoints {
     pub fn publish(&self, draft: &Draft, frame: Frame) -> Result<bool> {
         let (temporary, target) = (path(&draft.name), path(&final_name(frame)));
         let id = draft.file.id().map_err(|e| self.io("examining", &temporary, e))?;
-        if self.disk.id(&temporary).ok() != Some(id) {
-            return Ok(false);
+        match self.disk.id(&temporary) {
+            Ok(there) if there == id => {}
+            Ok(_) => return Ok(false),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(self.io("examining", &temporary, e)),
         }
         self.disk.rename(&temporary, &target).map_err(|e| self.io("renaming", &temporary, e))?;
         self.disk.sync_dir(CHECKPOINTS).map_err(|e| self.io("syncing", CHECKPOINTS, e))?;

@@ -5,6 +5,8 @@
 //! durable. What goes wrong there is told to `tracing` and costs later openings time; only a checkpoint that was
 //! asked for fails. Does not know what a checkpoint holds.
 
+mod filling;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,11 +66,12 @@ impl Moment {
     }
 
     /// Writes the checkpoint and lets go of those that are not needed any more. The moment's frame is durable.
-    /// Answers false if the log was changed meanwhile, or somebody else made that checkpoint.
+    /// Answers false if the log was changed meanwhile.
     fn save(&self, log: &Log, checkpoints: &Checkpoints, distance: u64) -> Result<bool> {
         let frame = self.start.frame();
-        let begun = log.under_lock(&self.files, || checkpoints.begin(frame))?;
-        let Some(draft) = begun.flatten() else { return Ok(false) };
+        let Some(begun) = log.under_lock(&self.files, || checkpoints.begin(frame))? else { return Ok(false) };
+        // Without a draft somebody else is at it, or was.
+        let Some(draft) = begun else { return Ok(true) };
         let stamp = log.index(|index| self.start.stamp(&self.files, index));
         let log_bytes = self.start.log_bytes();
         let filled = checkpoints.fill(&draft, &self.state, &stamp, log_bytes);
@@ -194,7 +197,9 @@ fn note_size(progress: &Mutex<Progress>, checkpoints: &Checkpoints) {
 
 impl Store {
     /// Saves a checkpoint of the store as it is now, so that later openings need not fold what came before. The
-    /// store makes them by itself too, when the log grew enough. Answers its frame.
+    /// store makes them by itself too, when the log grew enough. Where earlier ones are missing, because the log
+    /// came from elsewhere or they were deleted, the log is folded once more and they are made again. Answers the
+    /// frame of the last.
     ///
     /// # Errors
     /// [`crate::Error::ReadOnly`]; [`crate::Error::Locked`]; [`crate::Error::Closed`]; [`crate::Error::Poisoned`];
@@ -202,18 +207,28 @@ impl Store {
     pub fn checkpoint(&self) -> Result<Frame> {
         let inner = self.inner();
         let log = inner.writable()?;
-        let moment = {
-            let _turn = inner.begin(Stay::Commit)?;
-            let writer = log.writer()?;
-            Moment::take(&writer, &inner.files, inner.state())
-        };
-        let Some(moment) = moment.filter(|moment| moment.start.frame() > Frame::ZERO) else {
-            return Ok(Frame::ZERO);
-        };
         inner.saving.wait();
-        let frame = moment.start.frame();
-        log.wait_durable(frame)?;
-        moment.save(log, inner.saving.checkpoints(), inner.saving.distance)?;
-        Ok(frame)
+        loop {
+            let moment = {
+                let _turn = inner.begin(Stay::Commit)?;
+                let writer = log.writer()?;
+                Moment::take(&writer, &inner.files, inner.state())
+            };
+            let Some(moment) = moment.filter(|moment| moment.start.frame() > Frame::ZERO) else {
+                return Ok(Frame::ZERO);
+            };
+            let frame = moment.start.frame();
+            log.wait_durable(frame)?;
+            // Each time that the log was changed under it, a whole change of several files came between.
+            if moment.save(log, inner.saving.checkpoints(), inner.saving.distance)? {
+                filling::fill(inner, log, moment.start.log_bytes())?;
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// The checkpoints that there are, by frame. Whether one serves is seen when it is used.
+    pub fn checkpoints(&self) -> Vec<Listed> {
+        self.inner().saving.checkpoints().list()
     }
 }

@@ -190,6 +190,34 @@ fn another_process_may_be_writing_meanwhile() {
     assert_eq!(a.checkpoint().unwrap(), Frame(3), "made by the other already");
 }
 
+#[test]
+fn checkpoints_that_are_missing_between_others_are_made_again() {
+    let disk = MemoryDisk::new();
+    let options = || Options::new().segment_bytes(1 << 20).pasts_bytes(0);
+    let store = options().checkpoint_distance(u64::MAX).open_on(Arc::new(disk.clone())).unwrap();
+    for n in 0..1000 {
+        store.root().notes().remember(&format!("k{}", n % 20), "a note", &format!("{n:0100}")).unwrap();
+    }
+    drop(store);
+    let expected = digests(&disk);
+    let distance = 16 * 1024;
+    let store = options().checkpoint_distance(distance).open_on(Arc::new(disk.clone())).unwrap();
+    assert_eq!(store.checkpoint().unwrap(), Frame(1000));
+    let listed = store.checkpoints();
+    assert!(listed.len() > 5, "{listed:?}");
+    let used = store.log_size().used;
+    for pair in listed.windows(2) {
+        let reach = reach(pair[0].bytes, used - pair[1].log_bytes, distance);
+        assert!(pair[1].log_bytes - pair[0].log_bytes <= reach, "{pair:?}");
+    }
+    for listed in &listed {
+        let past = store.at(listed.frame).unwrap();
+        assert_eq!((past.folded(), past.digest().unwrap()), (0, expected[listed.frame.0 as usize]));
+    }
+    assert_eq!(store.checkpoint().unwrap(), Frame(1000));
+    assert_eq!(store.checkpoints(), listed, "nothing is missing now");
+}
+
 fn listed(name: u64, log_bytes: u64, bytes: u64) -> Listed {
     Listed { name: name.to_string(), frame: Frame(name), log_bytes, bytes }
 }

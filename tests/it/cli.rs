@@ -1,6 +1,7 @@
 //! The command line, driven as a program: what it prints where, what it answers, and the code it ends with.
 
 mod bulk;
+mod checkpoint;
 mod field;
 mod history;
 mod processes;

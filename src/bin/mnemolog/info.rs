@@ -7,6 +7,7 @@ use mnemolog::codec::segment::FORMAT_VERSION;
 use serde::Serialize;
 
 use crate::answer;
+use crate::checkpoint::{self, Checkpoint};
 use crate::context::{AtArg, Context};
 use crate::exit::Exit;
 use crate::render;
@@ -37,6 +38,8 @@ pub(crate) struct Info {
     pub(crate) bytes: u64,
     /// Those of them that are in use.
     pub(crate) used: u64,
+    /// States that were saved, from which opening and looks into the past begin.
+    pub(crate) checkpoints: Vec<Checkpoint>,
     /// The version of the format.
     pub(crate) format: u32,
     /// The damage beyond which nothing is served, as a sentence.
@@ -81,6 +84,7 @@ pub(crate) fn run(args: Args, context: &Context) -> Result<Exit> {
         segments: size.segments,
         bytes: size.bytes,
         used: size.used,
+        checkpoints: checkpoint::all(store.checkpoints()),
         format: FORMAT_VERSION,
         damage: recovery.damage.as_ref().map(ToString::to_string),
         unclean_bytes: recovery.cut.as_ref().map_or(0, |cut| cut.len_bytes),

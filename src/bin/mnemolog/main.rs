@@ -4,6 +4,7 @@
 //! alone chooses the code. The binary uses nothing of the library but what is public.
 
 mod answer;
+mod checkpoint;
 mod context;
 mod diff;
 mod dump;
@@ -111,6 +112,9 @@ enum Verb {
     /// Check every byte of the store
     Verify,
 
+    /// Save the state, so that opening the store need not fold what came before
+    Checkpoint,
+
     /// Make a damaged store whole again, and say what it has lost
     Repair,
 
@@ -159,6 +163,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),
         Verb::Verify => verify::run(&context),
+        Verb::Checkpoint => checkpoint::run(&context),
         Verb::Repair => repair::run(&context),
         Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };

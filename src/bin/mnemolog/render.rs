@@ -100,6 +100,13 @@ pub(crate) fn info(info: &Info) -> String {
         "store     {store}\nid        {store_id}\nformat    {format}\nframe     {frame}{time}\n\
          durable   {durable}\nlog       {files}, {bytes} bytes reserved, {used} in use"
     );
+    if let Some(newest) = info.checkpoints.last() {
+        let (number, bytes) = (count(info.checkpoints.len() as u64, "checkpoint"), newest.bytes);
+        text.push_str(&format!(
+            "\nsaved     {number}, the newest of frame {} in {bytes} bytes",
+            newest.frame
+        ));
+    }
     if let Some(damage) = &info.damage {
         text.push_str(&format!("\ndamage    {damage}"));
     }
@@ -127,6 +134,15 @@ pub(crate) fn info(info: &Info) -> String {
         ));
     }
     text
+}
+
+/// What `checkpoint` made.
+pub(crate) fn checkpoint(answer: &crate::checkpoint::Answer) -> String {
+    let Some(newest) = answer.checkpoints.last() else {
+        return "the store is empty, and there is nothing to save".to_owned();
+    };
+    let number = count(answer.checkpoints.len() as u64, "checkpoint");
+    format!("saved frame {} in {} bytes ({number} in all)", answer.frame, newest.bytes)
 }
 
 /// One frame of a replay.
@@ -245,6 +261,13 @@ pub(crate) fn repaired(repair: &Repair) -> String {
     }
     text + "repaired"
 }
+
+/// A checkpoint that costs time and no answer.
+pub(crate) const CHECKPOINT_UNUSED: &str = "it does not serve any more; it can be deleted";
+
+/// A checkpoint that would give answers that the log does not.
+pub(crate) const CHECKPOINT_DIFFERS: &str =
+    "its state is not the one that the log folds to; delete the file, and please report this";
 
 /// Two ways to the same state came to two states.
 pub(crate) fn digests_differ(live: &str, folded: &str) -> String {

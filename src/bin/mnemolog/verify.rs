@@ -1,11 +1,12 @@
 //! `verify`: every byte of the store, and whether what is folded from it is what a fresh opening shows.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use mnemolog::disk::FileDisk;
 use mnemolog::log::{self, Finding, Severity};
-use mnemolog::{Error, Store};
+use mnemolog::{Error, Frame, Store};
 use serde::Serialize;
 
 use crate::answer::hex;
@@ -61,13 +62,8 @@ pub(crate) fn report(path: &Path) -> Result<Report> {
     let disk = FileDisk::new(path).map_err(|e| Error::io("finding", path, e))?;
     let read = log::verify(&disk)?;
     let mut findings: Vec<Found> = read.findings.iter().map(Found::from).collect();
-    let digest = match digests(path) {
-        Ok((live, folded)) => {
-            if live != folded {
-                findings.push(Found::of_state(render::digests_differ(&hex(live), &hex(folded))));
-            }
-            Some(hex(live))
-        }
+    let digest = match digests(path, &mut findings) {
+        Ok(live) => Some(hex(live)),
         Err(error) if exit_for_store(&error) == Exit::Damaged => {
             findings.push(Found::of_state(error.to_string()));
             None
@@ -88,10 +84,28 @@ pub(crate) fn report(path: &Path) -> Result<Report> {
     })
 }
 
-/// Of the state that opening folds, and of one that is folded from the beginning afterwards.
-fn digests(path: &Path) -> Result<(u128, u128), Error> {
+/// The digest of the state that opening shows, which is held against one that is folded from the beginning; and so is
+/// the state of every checkpoint.
+fn digests(path: &Path, findings: &mut Vec<Found>) -> Result<u128, Error> {
     let store = Store::open_read_only(path)?;
-    Ok((store.digest()?, store.at(store.appended())?.digest()?))
+    let saved: BTreeMap<Frame, String> =
+        store.checkpoints().into_iter().map(|listed| (listed.frame, listed.name)).collect();
+    let folded = store.replay(store.appended(), &mut |step| {
+        let Some(name) = saved.get(&step.frame()) else { return Ok(()) };
+        let past = store.at(step.frame())?;
+        let (file, frame) = (format!("checkpoints/{name}"), step.frame());
+        if past.folded() > 0 {
+            findings.push(Found::of_checkpoint(Severity::Note, file, frame, render::CHECKPOINT_UNUSED));
+        } else if past.digest()? != step.digest()? {
+            findings.push(Found::of_checkpoint(Severity::Damage, file, frame, render::CHECKPOINT_DIFFERS));
+        }
+        Ok(())
+    })?;
+    let (live, folded) = (store.digest()?, folded.digest()?);
+    if live != folded {
+        findings.push(Found::of_state(render::digests_differ(&hex(live), &hex(folded))));
+    }
+    Ok(live)
 }
 
 impl From<&Finding> for Found {
@@ -107,6 +121,11 @@ impl From<&Finding> for Found {
 }
 
 impl Found {
+    fn of_checkpoint(severity: Severity, file: String, frame: Frame, what: &str) -> Found {
+        let text = format!("{}: {file}, frame {frame}: {what}", severity.name());
+        Found { severity: severity.name(), file: Some(file), offset: None, frame: Some(frame.0), text }
+    }
+
     fn of_state(text: String) -> Found {
         let severity = Severity::Damage.name();
         Found { severity, file: None, offset: None, frame: None, text: format!("{severity}: {text}") }

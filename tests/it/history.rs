@@ -155,6 +155,23 @@ fn a_history_of_5_000_versions_among_1_000_000_frames_reads_5_000_frames() -> Re
 }
 
 #[test]
+fn a_history_reads_its_own_frames_also_where_opening_read_none_of_them() -> Result<()> {
+    let disk = MemoryDisk::new();
+    let store = long(&disk, 10_000, 50)?;
+    store.flush()?;
+    store.checkpoint()?;
+    store.root().notes().remember("k", "a note", "the newest")?;
+    store.close()?;
+    drop(store);
+    let store = options().open_on(Arc::new(disk))?;
+    let opening = store.reads().frames;
+    assert!(opening < 100, "a checkpoint and what is behind it, not {opening} frames");
+    assert_eq!(store.root().notes().history("k").count(), 201);
+    assert_eq!(store.reads().frames - opening, 201);
+    Ok(())
+}
+
+#[test]
 fn a_history_that_runs_into_lost_frames_says_so() -> Result<()> {
     let disk = MemoryDisk::new();
     let store = Options::new().segment_bytes(16 * 1024).open_on(Arc::new(disk.clone()))?;
@@ -184,6 +201,17 @@ fn a_history_that_runs_into_lost_frames_says_so() -> Result<()> {
     assert_eq!(*end, format!("{asked} is lost with {first} to {}", range.last));
     assert_eq!(versions.len() as u64, 12 - asked / 5);
     assert!(matches!(store.root().notes().restore("k", range.first), Err(Error::Lost { .. })));
+    let refused = store.diff(range.first, Frame(61));
+    assert!(matches!(refused, Err(Error::Lost { .. })), "{refused:?}");
+    for (a, b) in [(first.previous(), Frame(61)), (range.last.next().expect("more"), Frame(61))] {
+        let body = |frame: Frame| Ok::<_, Error>(store.at(frame)?.root().notes().recall("k"));
+        for (a, b) in [(a, b), (b, a)] {
+            let diff = store.diff(a, b)?;
+            let k = diff.handles[0].items.iter().find(|item| item.item == "k").expect("k differs");
+            let sides = [&k.before, &k.after].map(|side| side.as_ref().map(|side| side.text().to_owned()));
+            assert_eq!(sides, [Some(body(a)?), Some(body(b)?)], "over lost frames, or with one before them");
+        }
+    }
     // Behind the lost frames, the state says what the chain does not.
     store.root().notes().restore("k", Frame(1))?;
     assert_eq!(store.root().notes().get("k")?, None);

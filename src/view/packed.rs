@@ -7,6 +7,7 @@
 //! shared bytes, looked at when they are read and copied when they are changed. Whatever bytes they are, nothing
 //! panics: what is no entry reads as absent.
 
+mod keys;
 mod leaf;
 mod node;
 
@@ -147,7 +148,7 @@ impl<O: Order, R: Record> Packed<O, R> {
             }
             match usize::try_from(bytes) {
                 Ok(bytes) if (1..=block.len()).contains(&bytes) => {
-                    leaves.push((Arc::from(first), Leaf::frozen(block.split_to(bytes))));
+                    leaves.push((first, Leaf::frozen(block.split_to(bytes))));
                 }
                 _ => return Err(loader.malformed("saved leaf", "bytes of a block", bytes)),
             }

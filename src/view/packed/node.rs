@@ -6,19 +6,17 @@
 
 use std::sync::Arc;
 
+use super::keys::Keys;
 use super::leaf::Leaf;
 use super::{Order, Record};
 
 /// A node with more children is split.
 const CHILDREN_MAX: usize = 32;
 
-/// The key between two neighbours.
-pub(super) type Between = Arc<[u8]>;
-
 /// A node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    between: Vec<Between>,
+    between: Keys,
     below: Below,
 }
 
@@ -45,7 +43,7 @@ impl Below {
 
 impl Node {
     /// A tree of leaves in their order, each with its first key.
-    pub(super) fn build(leaves: Vec<(Between, Leaf)>) -> Node {
+    pub(super) fn build(leaves: Vec<(&[u8], Leaf)>) -> Node {
         let mut level = parents(leaves, Below::Leaves);
         while level.len() > 1 {
             level = parents(level, Below::Nodes);
@@ -93,12 +91,12 @@ impl Node {
     ) {
         let node = Arc::make_mut(root);
         if node.below.len() == 0 {
-            *node = Node { between: Vec::new(), below: Below::Leaves(vec![Leaf::default()]) };
+            *node = Node { between: Keys::default(), below: Below::Leaves(vec![Leaf::default()]) };
         }
         if let Some((between, right)) = node.change_below::<O, R, _>(key, change) {
             let left = std::mem::take(node);
-            let below = Below::Nodes(vec![Arc::new(left), right]);
-            *node = Node { between: vec![between], below };
+            node.below = Below::Nodes(vec![Arc::new(left), right]);
+            node.between.insert(0, &between);
         }
         while let Below::Nodes(nodes) = &mut node.below
             && nodes.len() == 1
@@ -113,14 +111,14 @@ impl Node {
         &mut self,
         key: Option<&[u8]>,
         change: F,
-    ) -> Option<(Between, Arc<Node>)> {
+    ) -> Option<(Vec<u8>, Arc<Node>)> {
         let place = key.map_or(self.between.len(), |key| self.place::<O>(key));
         let Node { between, below } = self;
         let is_empty = match below {
             Below::Leaves(leaves) => {
                 let leaf = leaves.get_mut(place)?;
                 for (behind, leaf) in (1..).zip(change(leaf)) {
-                    between.insert(place + behind - 1, Arc::from(leaf.first_key()));
+                    between.insert(place + behind - 1, leaf.first_key());
                     leaves.insert(place + behind, leaf);
                 }
                 self.tidy_leaf::<R>(place)
@@ -130,7 +128,7 @@ impl Node {
                 let grown = node.change_below::<O, R, F>(key, change);
                 let is_empty = node.below.len() == 0;
                 if let Some((key, right)) = grown {
-                    between.insert(place, key);
+                    between.insert(place, &key);
                     nodes.insert(place + 1, right);
                 }
                 is_empty
@@ -157,23 +155,20 @@ impl Node {
     }
 
     fn remove(&mut self, place: usize) {
-        if !self.between.is_empty() {
-            self.between.remove(place.saturating_sub(1));
-        }
+        self.between.remove(place.saturating_sub(1));
         match &mut self.below {
             Below::Leaves(leaves) => drop(leaves.remove(place)),
             Below::Nodes(nodes) => drop(nodes.remove(place)),
         }
     }
 
-    fn split(&mut self) -> Option<(Between, Arc<Node>)> {
+    fn split(&mut self) -> Option<(Vec<u8>, Arc<Node>)> {
         if self.below.len() <= CHILDREN_MAX {
             return None;
         }
         // Keys that come in order leave nodes behind that are nearly full.
         let half = self.below.len() * 3 / 4;
-        let right = self.between.split_off(half);
-        let between = self.between.pop()?;
+        let (between, right) = self.between.split(half - 1);
         let below = match &mut self.below {
             Below::Leaves(leaves) => Below::Leaves(leaves.split_off(half)),
             Below::Nodes(nodes) => Below::Nodes(nodes.split_off(half)),
@@ -187,12 +182,15 @@ impl Node {
 }
 
 /// The nodes above a level of the tree, each with its first key.
-fn parents<T>(level: Vec<(Between, T)>, below: impl Fn(Vec<T>) -> Below) -> Vec<(Between, Arc<Node>)> {
+fn parents<K: AsRef<[u8]>, T>(level: Vec<(K, T)>, below: impl Fn(Vec<T>) -> Below) -> Vec<(K, Arc<Node>)> {
     let mut nodes = Vec::with_capacity(level.len().div_ceil(CHILDREN_MAX));
     let mut level = level.into_iter();
     while let Some((first, child)) = level.next() {
-        let (between, mut children): (Vec<_>, Vec<_>) = level.by_ref().take(CHILDREN_MAX - 1).unzip();
-        children.insert(0, child);
+        let (mut between, mut children) = (Keys::default(), vec![child]);
+        for (key, child) in level.by_ref().take(CHILDREN_MAX - 1) {
+            between.insert(usize::MAX, key.as_ref());
+            children.push(child);
+        }
         nodes.push((first, Arc::new(Node { between, below: below(children) })));
     }
     nodes

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mnemolog::disk::MemoryDisk;
-use mnemolog::interchange::{DumpOptions, dump};
+use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
 use mnemolog::{Error, Frame, Options, Store, Tail, TailEvent, Writers};
 
 use crate::model::{Rng, Step, WORKSPACES};
@@ -171,4 +171,32 @@ fn what_begins_at_a_base_is_told_from_the_base_on() {
     let mut tail = store.tail(oldest).expect("begins");
     assert_eq!(told(&mut tail), dumped(&store, oldest));
     assert_eq!(tail.seen(), store.appended());
+}
+
+#[test]
+fn a_log_that_comes_to_begin_at_a_base_says_so_to_who_began_before() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("format/golden/v1/base");
+    let source = Store::open_read_only(golden).expect("the specimen opens");
+    let mut lines = Vec::new();
+    dump(&source, &mut lines, DumpOptions::default()).expect("dumped");
+    for writers in [Writers::One, Writers::Many] {
+        let disk = MemoryDisk::new();
+        let store = options().writers(writers).open_on(Arc::new(disk.clone())).expect("opens");
+        let beside = reader(&disk);
+        let tails = [store.tail(Frame::ZERO), beside.tail(Frame::ZERO)].map(|tail| tail.expect("begins"));
+        std::thread::scope(|scope| {
+            let waiting = tails.map(|mut tail| scope.spawn(move || tail.next_within(DEADLINE)));
+            load(&store, &mut &lines[..], LoadOptions::default()).expect("loaded");
+            for waiting in waiting {
+                let Err(Error::Compacted { oldest }) = waiting.join().expect("no panic") else {
+                    panic!("not told")
+                };
+                for parent in [&store, &beside] {
+                    parent.refresh().expect("refreshes");
+                    let mut tail = parent.tail(oldest).expect("begins");
+                    assert_eq!(told(&mut tail), dumped(&source, oldest));
+                }
+            }
+        });
+    }
 }

@@ -2,8 +2,9 @@
 //! collections: what was acknowledged is there, what was not is there wholly or not at all, and nothing else is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use mnemolog::disk::{Fault, MemoryDisk, Tear};
+use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::{Durability, Error, Frame, Store, Writers};
 
 use super::super::model::{self, Model, Step, WORKSPACES};
@@ -124,6 +125,12 @@ impl World<'_, '_> {
                         break;
                     }
                 }
+                // What these do not do without a second process or a reader.
+                3 | 5 | 6 => {
+                    let of =
+                        self.input.pick(&[Some(store), reader.as_ref(), other.as_ref()]).unwrap_or(store);
+                    if self.input.chance(2) { self.follow_on(of) } else { self.fork(of) }
+                }
                 3..=8 => {}
                 _ => {
                     let first = self.input.chance(2) || other.is_none();
@@ -210,6 +217,42 @@ impl World<'_, '_> {
                 assert!(self.faulty, "no fault was planned: {e}");
                 false
             }
+        }
+    }
+
+    /// What a tail tells is as good as acknowledged.
+    fn follow_on(&mut self, store: &Store) {
+        let from = self.acknowledged;
+        let mut told = || {
+            let mut tail = store.tail(from)?;
+            while let Some(event) = tail.next_within(Duration::ZERO)? {
+                assert_eq!(Some(event.last()), self.acknowledged.next(), "each frame, in order");
+                self.acknowledged = event.last();
+            }
+            Ok::<_, Error>(())
+        };
+        let told = told();
+        assert!(self.acknowledged.0 < self.states.len() as u64, "a frame that was never written");
+        match told {
+            Ok(()) => {}
+            // A reader may not have looked since.
+            Err(Error::Closed | Error::Poisoned { .. }) => {}
+            Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
+        }
+    }
+
+    /// A fork holds what its parent held, and is durable.
+    fn fork(&mut self, parent: &Store) {
+        let frame = Frame(self.input.below(parent.appended().0 + 1));
+        let disk = MemoryDisk::simulated();
+        match parent.fork_on(&(Arc::new(disk.clone()) as Arc<dyn Disk>), frame) {
+            Ok(_) => {
+                disk.power_loss(&mut |n| n - 1, Tear::Sector);
+                let fork = look::options().open_on(Arc::new(disk)).expect("a fork is whole");
+                assert_eq!((fork.appended(), fork.durable()), (frame, frame));
+                assert_eq!(model::held(&fork), self.states[frame.0 as usize], "fork at {frame}");
+            }
+            Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
         }
     }
 

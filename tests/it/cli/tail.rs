@@ -91,7 +91,7 @@ fn people_see_one_line_for_each_change() {
     let expected = format!(
         "       1  {}  notes     core/memory              remember  a/b: two lines\n\
          \x20      2  {}  working   pad                      configure budget 50 tokens\n\
-         \x20      3  {}  vector    docs                     configure embedder stub-fnv stub-fnv, 64 floats\n\
+         \x20      3  {}  vector    docs                     configure embedder stub-fnv, 64 floats\n\
          {blank}  vector    docs                     upsert    x: plum jam\n\
          \x20      4  {}  episodic  turns                    clear\n",
         times[0], times[1], times[2], times[4]

@@ -80,7 +80,9 @@ fn configured(config: &Config<'_>) -> String {
         Config::Notes => String::new(),
         Config::Vector(Some(embedder)) => {
             let of = count(u64::from(embedder.dim), "float");
-            fitted(&format!("embedder {} {}, {of}", embedder.name, embedder.model))
+            let model = Some(&embedder.model).filter(|model| **model != embedder.name);
+            let model = model.map_or_else(String::new, |model| format!(" {model}"));
+            fitted(&format!("embedder {}{model}, {of}", embedder.name))
         }
         Config::Episodic(Some(max)) => format!("at most {}", count(*max, "episode")),
         Config::Working(Some(budget)) => format!("budget {}", count(*budget, "token")),

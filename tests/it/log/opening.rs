@@ -294,12 +294,12 @@ fn stray_temporary_files_are_removed_and_never_stop_an_opening() {
     let (disk, shared, _) = rotated();
     disk.write_file("log/0123.tmp", b"half a segment").unwrap();
     disk.write_file("INTENT.tmp", b"half an intent").unwrap();
-    disk.write_file("checkpoints/1.tmp", b"not ours to remove").unwrap();
+    disk.write_file("checkpoints/1.tmp", b"half a checkpoint").unwrap();
     disk.create_dir("log/odd.tmp").unwrap();
     let writing = open(&shared, SMALL).unwrap();
     assert_eq!(keys(&writing.found), numbered(30));
     let left: Vec<_> = disk.files().into_iter().filter(|path| path.contains("tmp")).collect();
-    assert_eq!(left, ["checkpoints/1.tmp"]);
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod memory;
 
 pub use file::FileDisk;
 pub use map::Map;
-pub use memory::{Fault, MemoryDisk, Tear};
+pub use memory::{Call, Fault, Fill, MemoryDisk, Tear};
 
 /// The name of the lock file in the root.
 pub const LOCK: &str = "LOCK";
@@ -88,6 +88,17 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// The kind of network filesystem (`nfs`, `smb`, `9p`, …) that the root is on, or none. Locks and maps are
     /// not reliable there.
     fn network(&self) -> io::Result<Option<&'static str>>;
+
+    /// Fills a buffer with random bytes: for names, salts and nonces, which must differ from all others. The
+    /// system's, unless the disk is to repeat itself.
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        system_random(bytes)
+    }
+}
+
+/// Random bytes of the operating system.
+fn system_random(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(Into::into)
 }
 
 /// An open file. Its identity stays when its name goes.

@@ -2,39 +2,43 @@
 //!
 //! A plain one ([`MemoryDisk::new`]) keeps only the bytes, and loses nothing until it is dropped. A simulated
 //! one ([`MemoryDisk::simulated`]) also remembers what a loss of power could take back: per sector every version
-//! written since the last sync, per file every size, per directory every operation. It can then lose power, kill
-//! the process, fill up, fail at a chosen call, and flip bits ([`faults`]). It does not know who uses it, nor
-//! what the bytes mean.
+//! written since the last sync, per file every size, per directory every operation. It can then lose power, let
+//! processes die, fill up, fail at a chosen call ([`faults`]), and rot ([`damage`]). It does not know who uses it,
+//! nor what the bytes mean.
 //!
 //! Invariants: one mutex orders all calls, then one per file (always in this order). Every descriptor, lock and
-//! handle belongs to one life of the machine; once that is over, calls through them fail and change nothing.
+//! handle belongs to one process; once that is over, calls through them fail and change nothing.
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Access, Disk, File, FileId, Holder, LOCK, Lock, LockError, Map};
-use contents::Inode;
-use machine::{Machine, Verdict};
+use super::{Access, Disk, File, FileId, Holder, LOCK, Lock, LockError, system_random};
+use descriptor::Descriptor;
+use machine::Machine;
 
 mod contents;
+mod damage;
+mod descriptor;
 mod faults;
+mod loss;
 mod machine;
 mod names;
 
-pub use faults::{Fault, Tear};
+pub use faults::{Call, Fault};
+pub use loss::{Fill, Tear};
 
-/// A disk in RAM. Clones are handles on the same disk.
+/// A disk in RAM. Clones are handles of the same process on the same disk; [`MemoryDisk::process`] makes one of
+/// another process.
 ///
-/// After [`MemoryDisk::power_loss`] or [`MemoryDisk::kill`] the handle it was called on goes on, in the next
-/// life of the machine, and so do clones made from it later; every other clone belongs to the life that is over,
-/// and fails.
+/// After [`MemoryDisk::power_loss`] or [`MemoryDisk::kill`] the handle it was called on goes on, as a new process,
+/// and so do clones made from it later; every other handle of a process that is over fails.
 pub struct MemoryDisk {
     shared: Arc<Shared>,
-    life: AtomicU64,
+    process: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -46,46 +50,61 @@ struct Shared {
 impl MemoryDisk {
     /// A disk that keeps only the bytes.
     pub fn new() -> Self {
-        Self::with(false)
+        Self::with(Machine::new(false, None))
     }
 
     /// A disk that remembers what a loss of power could take back. It grows with what is written between syncs.
     pub fn simulated() -> Self {
-        Self::with(true)
+        Self::with(Machine::new(true, None))
     }
 
-    fn with(simulated: bool) -> Self {
-        let machine = Mutex::new(Machine::new(simulated));
-        let shared = Arc::new(Shared { machine, unlocked: Condvar::new() });
-        Self { shared, life: AtomicU64::new(0) }
+    /// A simulated disk whose random numbers follow from a seed, and whose lock names no process of the real
+    /// machine: the same calls leave the same bytes.
+    pub fn seeded(seed: u64) -> Self {
+        Self::with(Machine::new(true, Some(seed)))
+    }
+
+    fn with(machine: Machine) -> Self {
+        let shared = Arc::new(Shared { machine: Mutex::new(machine), unlocked: Condvar::new() });
+        Self { shared, process: AtomicU64::new(0) }
+    }
+
+    /// A handle of a new process of the machine. It shares nothing with this one but the disk.
+    #[must_use]
+    pub fn process(&self) -> MemoryDisk {
+        let process = AtomicU64::new(self.machine().begin_process());
+        Self { shared: Arc::clone(&self.shared), process }
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
         self.shared.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call, and goes on if the machine lives and no fault is due.
-    fn admit(&self) -> io::Result<MutexGuard<'_, Machine>> {
+    fn own(&self) -> u64 {
+        self.process.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call, and goes on if the process lives and no fault is due.
+    fn admit(&self, call: Call) -> io::Result<MutexGuard<'_, Machine>> {
         let mut machine = self.machine();
-        machine.admit(self.life.load(Ordering::Relaxed))?.or_fail()?;
+        machine.admit(self.own(), call)?.or_fail()?;
         Ok(machine)
     }
 
-    fn open_inode(&self, inode: Arc<Inode>, access: Access) -> Arc<dyn File> {
-        let seen = AtomicU64::new(inode.contents().errors_to_report_from());
-        Arc::new(OpenFile { disk: self.clone(), inode, access, seen })
-    }
-
     fn take_lock(&self, machine: &mut Machine) -> io::Result<Lock> {
-        machine.tickets += 1;
-        let ticket = machine.tickets;
+        let process = self.own();
         let inode = machine.names.open_or_create(LOCK)?;
-        inode.contents().replace(Holder::this_process().line().as_bytes());
-        machine.locked_by = Some(ticket);
+        let holder = match machine.entropy {
+            Some(_) => Holder { pid: u32::try_from(process).unwrap_or(u32::MAX), host: "memory".to_owned() },
+            None => Holder::this_process(),
+        };
+        inode.contents().replace(holder.line().as_bytes());
+        let ticket = machine.lock(process);
         let shared = Arc::clone(&self.shared);
         Ok(Lock::new(move || {
             let mut machine = shared.machine.lock().unwrap_or_else(PoisonError::into_inner);
-            if machine.locked_by == Some(ticket) {
+            // Of a process that stopped, the lock goes when it ends.
+            if machine.alive(process).is_ok() && machine.locked_by == Some((process, ticket)) {
                 machine.locked_by = None;
                 shared.unlocked.notify_all();
             }
@@ -101,14 +120,13 @@ impl Default for MemoryDisk {
 
 impl Clone for MemoryDisk {
     fn clone(&self) -> Self {
-        let life = AtomicU64::new(self.life.load(Ordering::Relaxed));
-        Self { shared: Arc::clone(&self.shared), life }
+        Self { shared: Arc::clone(&self.shared), process: AtomicU64::new(self.own()) }
     }
 }
 
 impl fmt::Debug for MemoryDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryDisk").field("life", &self.life).finish_non_exhaustive()
+        f.debug_struct("MemoryDisk").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
@@ -118,32 +136,39 @@ impl Disk for MemoryDisk {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.admit()?.names.list(dir)
+        self.admit(Call::List)?.names.list(dir)
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
-        self.admit()?.names.create_dir(dir)
+        self.admit(Call::Create)?.names.create_dir(dir)
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        let mut machine = self.admit()?;
+        let call = if access == Access::Create { Call::Create } else { Call::Open };
+        let mut machine = self.admit(call)?;
         let inode = match access {
             Access::Create => machine.names.create(path)?,
             Access::Read | Access::Write => machine.names.file(path)?,
         };
-        Ok(self.open_inode(inode, access))
+        Ok(Arc::new(Descriptor::new(self.clone(), inode, access)))
     }
 
     fn id(&self, path: &str) -> io::Result<FileId> {
-        Ok(self.admit()?.names.file(path)?.id())
+        Ok(self.admit(Call::Examine)?.names.file(path)?.id())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.admit()?.names.rename(from, to)
+        let mut machine = self.admit(Call::Rename)?;
+        if from != to {
+            machine.leave(to);
+        }
+        machine.names.rename(from, to)
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        self.admit()?.names.remove(path)
+        let mut machine = self.admit(Call::Remove)?;
+        machine.leave(path);
+        machine.names.remove(path)
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
@@ -151,11 +176,11 @@ impl Disk for MemoryDisk {
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        self.admit()?.names.sync(dir)
+        self.admit(Call::SyncDir)?.names.sync(dir)
     }
 
     fn lock(&self, wait: Duration) -> Result<Lock, LockError> {
-        let mut machine = self.admit()?;
+        let mut machine = self.admit(Call::Lock)?;
         machine.names.list("")?;
         // None: the wait is longer than the clock can count.
         let deadline = Instant::now().checked_add(wait);
@@ -167,100 +192,20 @@ impl Disk for MemoryDisk {
             }
             let woken = self.shared.unlocked.wait_timeout(machine, left);
             machine = woken.unwrap_or_else(PoisonError::into_inner).0;
-            machine.alive(self.life.load(Ordering::Relaxed))?;
+            machine.alive(self.own())?;
         }
         Ok(self.take_lock(&mut machine)?)
     }
 
     fn network(&self) -> io::Result<Option<&'static str>> {
-        drop(self.admit()?);
+        drop(self.admit(Call::Examine)?);
         Ok(None)
     }
-}
 
-/// A descriptor.
-#[derive(Debug)]
-struct OpenFile {
-    disk: MemoryDisk,
-    inode: Arc<Inode>,
-    access: Access,
-    /// How many failed syncs of the file this descriptor knows of.
-    seen: AtomicU64,
-}
-
-impl OpenFile {
-    fn writable(&self) -> io::Result<()> {
-        if self.access == Access::Read { Err(ErrorKind::PermissionDenied.into()) } else { Ok(()) }
-    }
-
-    fn life(&self) -> u64 {
-        self.disk.life.load(Ordering::Relaxed)
-    }
-}
-
-impl File for OpenFile {
-    fn len(&self) -> io::Result<u64> {
-        let _machine = self.disk.admit()?;
-        Ok(self.inode.contents().bytes().len() as u64)
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        drop(self.disk.admit()?);
-        let contents = self.inode.contents();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let there = contents.bytes().get(start..).unwrap_or_default();
-        let n = there.len().min(buf.len());
-        if let (Some(to), Some(from)) = (buf.get_mut(..n), there.get(..n)) {
-            to.copy_from_slice(from);
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        match self.machine().random(bytes) {
+            Some(()) => Ok(()),
+            None => system_random(bytes),
         }
-        Ok(n)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.writable()?;
-        let mut machine = self.disk.machine();
-        match machine.admit(self.life())? {
-            Verdict::Go => machine.write(&self.inode, offset, bytes),
-            Verdict::Fail(Fault::ShortWrite(prefix)) => {
-                machine.write(&self.inode, offset, bytes.get(..prefix).unwrap_or(bytes))?;
-                Err(Fault::Io.error())
-            }
-            Verdict::Crash => {
-                machine.torn = Some((Arc::clone(&self.inode), offset, bytes.to_vec()));
-                Verdict::Crash.or_fail()
-            }
-            failed => failed.or_fail(),
-        }
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.writable()?;
-        let machine = self.disk.admit()?;
-        machine.room_for(&self.inode, len)?;
-        self.inode.contents().grow(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        let mut machine = self.disk.machine();
-        let verdict = machine.admit(self.life())?;
-        let mut contents = self.inode.contents();
-        match verdict {
-            Verdict::Go => contents.sync(),
-            Verdict::Fail(Fault::SyncLost) => contents.lose_sync(),
-            Verdict::Fail(_) => contents.fail_sync(),
-            Verdict::Crash => return verdict.or_fail(),
-        }
-        let errors = contents.report_errors();
-        if self.seen.swap(errors, Ordering::Relaxed) == errors { Ok(()) } else { Err(Fault::Io.error()) }
-    }
-
-    fn id(&self) -> io::Result<FileId> {
-        let _machine = self.disk.admit()?;
-        Ok(self.inode.id())
-    }
-
-    fn map(&self, _: u64) -> io::Result<Option<Map>> {
-        drop(self.disk.admit()?);
-        Ok(None)
     }
 }

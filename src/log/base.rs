@@ -56,11 +56,11 @@ impl Log {
     fn build_base(&self, base: &Base<'_>, first: Frame) -> Result<Change<'_>> {
         let (store, created) = (self.store, base.time);
         let mut header = SegmentHeader { store, first, salt: 0, previous_nonce: 0, created };
-        let nonce = random()?;
-        let mut build = Build::begin(header.clone(), base.frame, base.time)?;
+        let nonce = random(&*self.disk)?;
+        let mut build = Build::begin(&*self.disk, header.clone(), base.frame, base.time)?;
         build.base(base.payload, base.deltas)?;
         build.seal(nonce, None)?;
-        (header.salt, header.previous_nonce) = (random()?, nonce);
+        (header.salt, header.previous_nonce) = (random(&*self.disk)?, nonce);
         let mut change = Change::begin(&*self.disk, store)?;
         change.build(SegmentId::Base { first, part: 1 }.to_string(), build.salt(), build.bytes(), 0)?;
         let segment = SegmentId::Segment { first }.to_string();

@@ -12,6 +12,7 @@ use crate::codec::frame::{
 use crate::codec::payload;
 use crate::codec::segment::{FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader};
 use crate::codec::wire::{Malformed, put};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::position::{Frame, Time};
 use crate::segment::Chain;
@@ -40,11 +41,11 @@ impl Build {
     /// ended.
     ///
     /// # Errors
-    /// The system has no random numbers.
-    pub(super) fn begin(header: SegmentHeader, number: Frame, time: Time) -> Result<Build> {
-        let header = SegmentHeader { salt: random()?, ..header };
+    /// The disk has no random numbers.
+    pub(super) fn begin(disk: &dyn Disk, header: SegmentHeader, number: Frame, time: Time) -> Result<Build> {
+        let header = SegmentHeader { salt: random(disk)?, ..header };
         let (bytes, seed) = (header_area(&header), Seed::new(header.salt));
-        let (chain, writer) = (Chain::start(number, time), random_writer()?);
+        let (chain, writer) = (Chain::start(number, time), random_writer(disk)?);
         Ok(Build { bytes, salt: header.salt, seed, chain, frames: 0, writer })
     }
 

@@ -33,9 +33,9 @@ impl<'d> Change<'d> {
     /// Begins a change; nothing is written yet.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The disk has no random numbers.
     pub(super) fn begin(disk: &'d dyn Disk, store: StoreId) -> Result<Change<'d>> {
-        let intent = Intent { store, id: random()?, moves: Vec::new(), drops: Vec::new() };
+        let intent = Intent { store, id: random(disk)?, moves: Vec::new(), drops: Vec::new() };
         Ok(Change { disk, intent, made: Vec::new() })
     }
 

@@ -405,7 +405,7 @@ impl Log {
         let header = SegmentHeader {
             store: self.store,
             first,
-            salt: random()?,
+            salt: random(&*self.disk)?,
             previous_nonce: nonce,
             created: tail.place.chain.time,
         };
@@ -430,7 +430,7 @@ impl Log {
 
     fn seal(&self, tail: &mut Tail) -> Result<u64> {
         let digest = digest(&tail.segment, tail.place.end)?;
-        let seal = Seal { frames: tail.place.frames, digest, nonce: random()? };
+        let seal = Seal { frames: tail.place.frames, digest, nonce: random(&*self.disk)? };
         let mut buffer = vec![0; FRAME_HEADER_BYTES];
         buffer.extend_from_slice(&seal.encode());
         tail.segment.reserve(tail.place.end + SEAL_FRAME_BYTES, self.options.segment_bytes)?;

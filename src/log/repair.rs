@@ -107,7 +107,7 @@ fn finish_intent(disk: &dyn Disk, repaired: &mut Repaired) -> Result<()> {
         }
         Err(Error::Damaged(damage)) => {
             let bytes = read_whole(disk, INTENT)?;
-            let name = format!("{INTENT}.{:016x}", settle::random()?);
+            let name = format!("{INTENT}.{:016x}", settle::random(disk)?);
             settle::keep(disk, &name, &bytes)?;
             intent::remove(disk, INTENT)?;
             disk.sync_dir("").map_err(|e| Error::io("syncing", disk.root(), e))?;
@@ -168,7 +168,7 @@ impl Files {
             .max_by_key(|(store, votes)| (*votes, durable.is_some_and(|d| d.store.0 == *store)));
         let store = match voted {
             Some((store, _)) => StoreId(store),
-            None => StoreId(settle::random_bytes()?),
+            None => StoreId(settle::random_bytes(disk)?),
         };
         Ok(Files { store, files: by_id.into_values().collect(), doubles })
     }

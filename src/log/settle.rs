@@ -152,7 +152,7 @@ pub(super) fn settle(
         segment,
         place: Place::of(&checked),
         dir_synced: false,
-        writer: random_writer()?,
+        writer: random_writer(&**disk)?,
     };
     Ok(Opening {
         store: checked.store,
@@ -168,7 +168,7 @@ pub(super) fn settle(
 
 /// Keeps the tail, then zeroes it.
 fn cut(disk: &dyn Disk, segment: &Segment, offset: u64, tail: &[u8], reason: Malformed) -> Result<Cut> {
-    let name = format!("{}.{offset}.{:08x}", segment.id(), random_writer()?);
+    let name = format!("{}.{offset}.{:08x}", segment.id(), random_writer(disk)?);
     keep(disk, &name, tail)?;
     let mut at = offset;
     let end = segment.reserved();
@@ -239,9 +239,9 @@ pub(super) fn complete_creation(
     durable_file(disk)?;
     disk.sync_dir("").map_err(io("syncing", ""))?;
     let header = SegmentHeader {
-        store: StoreId(random_bytes()?),
+        store: StoreId(random_bytes(disk)?),
         first: id.first(),
-        salt: random()?,
+        salt: random(disk)?,
         previous_nonce: 0,
         created: now,
     };
@@ -267,18 +267,18 @@ pub(super) fn remove_temporaries(disk: &dyn Disk, dirs: &[&str]) -> Result<()> {
 }
 
 /// A random number that is not 0, because zero means "none" in the format.
-pub(super) fn random() -> Result<u64> {
-    random_bytes().map(|bytes| u64::from_le_bytes(bytes).max(1))
+pub(super) fn random(disk: &dyn Disk) -> Result<u64> {
+    random_bytes(disk).map(|bytes| u64::from_le_bytes(bytes).max(1))
 }
 
 /// A random number for this opening: it makes an identical frame written again another frame.
-pub(super) fn random_writer() -> Result<u32> {
-    random_bytes().map(|bytes| u32::from_le_bytes(bytes).max(1))
+pub(super) fn random_writer(disk: &dyn Disk) -> Result<u32> {
+    random_bytes(disk).map(|bytes| u32::from_le_bytes(bytes).max(1))
 }
 
-/// Random bytes of the operating system.
-pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+/// Random bytes.
+pub(super) fn random_bytes<const N: usize>(disk: &dyn Disk) -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|e| Error::io("reading", "the system's random numbers", e.into()))?;
+    disk.random(&mut bytes).map_err(|e| Error::io("finding random numbers for", disk.root(), e))?;
     Ok(bytes)
 }

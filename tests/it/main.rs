@@ -35,6 +35,7 @@ mod threads;
 mod tidy;
 mod views;
 mod crash;
+mod machine;
 mod model;
 mod damage;
 mod repair;

@@ -2,14 +2,15 @@
 //!
 //! Invariants: `cached` is what every reader sees. `unsettled` holds, for each sector whose durable bytes are
 //! not certainly the cached ones, every version that could be found there, oldest first; a sector without an
-//! entry is durable as it is cached. `sizes` holds every size that could be found, oldest first. A plain file
-//! (not simulated) keeps neither.
+//! entry is durable as it is cached. `sizes` holds every size that could be found, oldest first. Versions and
+//! sizes carry the count of changes at which they came, so that a sync proves what was there when it began and
+//! nothing later. A plain file (not simulated) keeps neither.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::faults::Tear;
+use super::loss::Loss;
 use crate::disk::FileId;
 
 /// What a device writes atomically, unless it tears.
@@ -17,7 +18,22 @@ pub(super) const SECTOR: usize = 512;
 /// What the cache holds, writes back and marks clean as one.
 const PAGE: usize = 4096;
 
-type Sector = [u8; SECTOR];
+pub(super) type Sector = [u8; SECTOR];
+
+/// Something that could be found after a loss of power, and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Version<T> {
+    pub(super) came: u64,
+    pub(super) is: T,
+}
+
+/// Where a sync began.
+#[derive(Debug)]
+pub(super) struct Begun {
+    changes: u64,
+    /// The sectors that it writes.
+    sectors: Vec<usize>,
+}
 
 /// A file, whatever its names.
 #[derive(Debug)]
@@ -48,8 +64,9 @@ impl Inode {
 pub(super) struct Contents {
     simulated: bool,
     cached: Vec<u8>,
-    unsettled: BTreeMap<usize, Vec<Sector>>,
-    sizes: Vec<usize>,
+    unsettled: BTreeMap<usize, Vec<Version<Sector>>>,
+    sizes: Vec<Version<usize>>,
+    changes: u64,
     /// How many syncs failed.
     errors: u64,
     /// Whether some descriptor has reported the last of them.
@@ -62,7 +79,8 @@ impl Contents {
             simulated,
             cached: Vec::new(),
             unsettled: BTreeMap::new(),
-            sizes: vec![0],
+            sizes: vec![Version { came: 0, is: 0 }],
+            changes: 0,
             errors: 0,
             reported: true,
         }
@@ -81,10 +99,11 @@ impl Contents {
         let (start, end) = (size(offset)?, size(end)?);
         if self.simulated {
             for index in start / SECTOR..=(end - 1) / SECTOR {
-                let before = sector(&self.cached, index);
+                let before = Version { came: self.changes, is: sector(&self.cached, index) };
                 self.unsettled.entry(index).or_insert_with(|| vec![before]);
             }
         }
+        self.changes += 1;
         if let Some(to) = self.cached.get_mut(start..end) {
             to.copy_from_slice(bytes);
         }
@@ -92,8 +111,8 @@ impl Contents {
         let pages = start / PAGE * (PAGE / SECTOR)..((end - 1) / PAGE + 1) * (PAGE / SECTOR);
         for (index, versions) in self.unsettled.range_mut(pages) {
             let now = sector(&self.cached, *index);
-            if versions.last() != Some(&now) {
-                versions.push(now);
+            if newest(versions) != Some(&now) {
+                versions.push(Version { came: self.changes, is: now });
             }
         }
         Ok(())
@@ -125,28 +144,54 @@ impl Contents {
     pub(super) fn settle(&mut self, bytes: Vec<u8>) {
         self.cached = bytes;
         self.unsettled.clear();
-        self.sizes = vec![self.cached.len()];
+        self.sizes = vec![Version { came: self.changes, is: self.cached.len() }];
     }
 
     /// Flips one bit, cached and durable. Answers whether the byte is there.
     pub(super) fn flip(&mut self, offset: u64, bit: u8) -> bool {
-        let Ok(offset) = usize::try_from(offset) else { return false };
-        let Some(byte) = self.cached.get_mut(offset) else { return false };
-        *byte ^= 1 << (bit % 8);
-        for version in self.unsettled.get_mut(&(offset / SECTOR)).into_iter().flatten() {
-            if let Some(byte) = version.get_mut(offset % SECTOR) {
-                *byte ^= 1 << (bit % 8);
+        self.rot(offset, 1, &mut |_, byte| *byte ^= 1 << (bit % 8))
+    }
+
+    /// Puts other bytes in the place of some, cached and durable. Answers whether all of them are there.
+    pub(super) fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        self.rot(offset, bytes.len(), &mut |i, byte| *byte = bytes.get(i).copied().unwrap_or(*byte))
+    }
+
+    /// Changes bytes in every version; the size stays.
+    fn rot(&mut self, offset: u64, len: usize, change: &mut dyn FnMut(usize, &mut u8)) -> bool {
+        let Ok(start) = usize::try_from(offset) else { return false };
+        let Some(bytes) = start.checked_add(len).and_then(|end| self.cached.get_mut(start..end)) else {
+            return false;
+        };
+        bytes.iter_mut().enumerate().for_each(|(i, byte)| change(i, byte));
+        for (i, at) in (start..start + len).enumerate() {
+            for version in self.unsettled.get_mut(&(at / SECTOR)).into_iter().flatten() {
+                if let Some(byte) = version.is.get_mut(at % SECTOR) {
+                    change(i, byte);
+                }
             }
         }
         true
     }
 
-    pub(super) fn sync(&mut self) {
-        let cached = &self.cached;
-        // What a failed sync marked clean is not written: there the last version is not the cached one.
-        self.unsettled.retain(|index, versions| versions.last() != Some(&sector(cached, *index)));
-        let first = self.sizes.len().saturating_sub(1);
-        self.sizes.drain(..first);
+    /// Begins a sync: what is written from here on is not its concern. What a failed one marked clean is not
+    /// either: there the newest version is not the cached one.
+    pub(super) fn begin_sync(&self) -> Begun {
+        let dirty = |(index, versions): (&usize, &Vec<Version<Sector>>)| {
+            (newest(versions) == Some(&sector(&self.cached, *index))).then_some(*index)
+        };
+        Begun { changes: self.changes, sectors: self.unsettled.iter().filter_map(dirty).collect() }
+    }
+
+    pub(super) fn end_sync(&mut self, begun: &Begun) {
+        for index in &begun.sectors {
+            let Some(versions) = self.unsettled.get_mut(index) else { continue };
+            settle_up_to(versions, begun.changes);
+            if versions.len() == 1 && newest(versions) == Some(&sector(&self.cached, *index)) {
+                self.unsettled.remove(index);
+            }
+        }
+        settle_up_to(&mut self.sizes, begun.changes);
     }
 
     /// A sync that fails, and nothing is known to have been written: all of it may be written later.
@@ -156,14 +201,32 @@ impl Contents {
     }
 
     /// A sync that fails after its pages were marked clean: their newest version will never be written, unless
-    /// the page is written to again.
-    pub(super) fn lose_sync(&mut self) {
+    /// the page is written to again. What was written since the sync began is still to be written.
+    pub(super) fn lose_sync(&mut self, begun: &Begun) {
         self.fail_sync();
-        for (index, versions) in &mut self.unsettled {
-            if versions.len() > 1 && versions.last() == Some(&sector(&self.cached, *index)) {
+        for index in &begun.sectors {
+            let Some(versions) = self.unsettled.get_mut(index) else { continue };
+            if versions.len() > 1 && versions.last().is_some_and(|version| version.came <= begun.changes) {
                 versions.pop();
             }
         }
+    }
+
+    /// Clean pages leave the cache: where their bytes never reached the disk, readers see what did. A choice of 0
+    /// keeps the newest.
+    pub(super) fn evict(&mut self, choose: &mut dyn FnMut(u64) -> u64) {
+        let cached = &mut self.cached;
+        self.unsettled.retain(|index, versions| {
+            if newest(versions) == Some(&sector(cached, *index)) {
+                return true;
+            }
+            let found = from_newest(versions, choose).and_then(|at| versions.get(at));
+            let there = cached.get_mut(index * SECTOR..).unwrap_or_default();
+            for (to, from) in there.iter_mut().zip(found.iter().flat_map(|found| &found.is)) {
+                *to = *from;
+            }
+            false
+        });
     }
 
     /// From which count of failed syncs on a new descriptor reports them: one that nobody has reported yet is
@@ -179,28 +242,36 @@ impl Contents {
     }
 
     /// Keeps any one version of each sector and any size. A choice of 0 keeps the newest.
-    pub(super) fn power_loss(&mut self, choose: &mut dyn FnMut(u64) -> u64, tear: Tear) {
+    pub(super) fn power_loss(&mut self, choose: &mut dyn FnMut(u64) -> u64, loss: &Loss<'_>) {
         if !self.simulated {
             return;
         }
+        let durable = self.sizes.first().map_or(0, |size| size.is);
         let kept = from_newest(&self.sizes, choose).and_then(|index| self.sizes.get(index));
-        let size = kept.copied().unwrap_or(self.cached.len());
+        let size = kept.map_or(self.cached.len(), |size| size.is);
+        loss.fill(choose, &mut self.cached, durable);
         for (index, versions) in std::mem::take(&mut self.unsettled) {
             let start = index * SECTOR;
-            let found = survivor(&versions, choose, tear);
+            let Some(at) = from_newest(&versions, choose) else { continue };
+            if at == 0 && start >= durable && loss.fills() {
+                continue;
+            }
+            let found = loss.survivor(choose, &versions, at);
             let there = self.cached.get_mut(start..).unwrap_or_default();
             for (to, from) in there.iter_mut().zip(found.iter().flatten()) {
                 *to = *from;
             }
         }
         self.cached.resize(size, 0);
-        self.sizes = vec![size];
+        self.sizes = vec![Version { came: self.changes, is: size }];
         (self.errors, self.reported) = (0, true);
     }
 
     fn sized(&mut self) {
-        if self.simulated && self.sizes.last() != Some(&self.cached.len()) {
-            self.sizes.push(self.cached.len());
+        let len = self.cached.len();
+        if self.simulated && self.sizes.last().map(|size| size.is) != Some(len) {
+            self.changes += 1;
+            self.sizes.push(Version { came: self.changes, is: len });
         }
     }
 }
@@ -226,16 +297,12 @@ fn from_newest<T>(of: &[T], choose: &mut dyn FnMut(u64) -> u64) -> Option<usize>
     Some(last - usize::try_from(back).unwrap_or(last).min(last))
 }
 
-fn survivor(versions: &[Sector], choose: &mut dyn FnMut(u64) -> u64, tear: Tear) -> Option<Sector> {
-    let index = from_newest(versions, choose)?;
-    let mut found = *versions.get(index)?;
-    if let (Tear::Byte, Some(older)) = (tear, index.checked_sub(1).and_then(|older| versions.get(older)))
-        && choose(2) != 0
-    {
-        let lost = usize::try_from(choose(SECTOR as u64)).unwrap_or(0).min(SECTOR);
-        for (to, from) in found.iter_mut().zip(older).skip(SECTOR - lost) {
-            *to = *from;
-        }
-    }
-    Some(found)
+fn newest<T>(versions: &[Version<T>]) -> Option<&T> {
+    versions.last().map(|version| &version.is)
+}
+
+/// Forgets everything older than the newest that had come by then.
+fn settle_up_to<T>(versions: &mut Vec<Version<T>>, changes: u64) {
+    let proven = versions.iter().rposition(|version| version.came <= changes).unwrap_or(0);
+    versions.drain(..proven);
 }

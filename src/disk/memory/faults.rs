@@ -1,4 +1,4 @@
-//! What can befall a disk: loss of power, death of the process, failing calls, a full disk, rot.
+//! What can befall a disk: loss of power, death of a process, failing calls, a full disk.
 //!
 //! Nothing here is random. Where there is a choice the caller makes it: `choose(n)` answers a number below `n`,
 //! and 0 always means that nothing is lost, so the same answers give the same disk.
@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::MemoryDisk;
 use super::contents::Inode;
-use super::names::parent;
+use super::loss::{Fill, Loss, Tear};
+use super::machine::{Machine, Meanwhile};
 
 /// How one call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Fault {
     Full,
     /// A write stops after so many bytes, with an I/O error; another call fails as with [`Fault::Io`].
     ShortWrite(usize),
+    /// A read stops after so many bytes, with an I/O error; another call fails as with [`Fault::Io`].
+    ShortRead(usize),
     /// A sync of a file fails, and its pages are marked clean although their newest version was not written: it
     /// is lost with the power, also after a later sync that succeeds. Readers see it until then.
     SyncLost,
@@ -36,43 +39,83 @@ impl Fault {
     }
 }
 
-/// What a loss of power does to a sector that was being written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tear {
-    /// A sector holds one of its versions, whole.
-    Sector,
-    /// A sector may also hold the beginning of one version and the end of the one before it.
-    Byte,
+/// A kind of call, for planning which one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Call {
+    /// Listing a directory.
+    List,
+    /// Making a directory or a file.
+    Create,
+    /// Opening a file that exists.
+    Open,
+    /// Asking for an identity, a size, a map or the kind of filesystem.
+    Examine,
+    /// Giving a file another name.
+    Rename,
+    /// Taking a file's name away.
+    Remove,
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Reserving space.
+    Reserve,
+    /// Syncing a file.
+    Sync,
+    /// Syncing a directory.
+    SyncDir,
+    /// Taking the writers' lock.
+    Lock,
 }
 
 impl MemoryDisk {
     /// The machine loses power and starts again, through this handle.
     ///
     /// What is not durable is kept or lost as `choose` says: one version of each sector, one size of each file,
-    /// any subset of the operations of each directory. All locks are released, faults that were due are
-    /// forgotten, and every descriptor, lock and other clone from before fails from now on. A plain disk
-    /// loses nothing.
+    /// any subset of the operations of each directory. All processes are over with their locks, and faults that
+    /// were due are forgotten. A plain disk loses nothing.
     pub fn power_loss(&self, choose: &mut dyn FnMut(u64) -> u64, tear: Tear) {
-        self.die(Some(choose), |machine, choose| {
+        self.power_loss_filling(choose, tear, Fill::Zeros);
+    }
+
+    /// As [`MemoryDisk::power_loss`], and space that had been added to a file and was not synced holds what
+    /// `fill` says where nothing that was written there survives.
+    pub fn power_loss_filling(&self, choose: &mut dyn FnMut(u64) -> u64, tear: Tear, fill: Fill) {
+        self.end(Some(choose), true, |machine, choose| {
+            let mut stale = Vec::new();
+            if fill == Fill::Stale {
+                stale.append(&mut machine.leftovers);
+                stale
+                    .extend(machine.names.files().into_values().map(|file| file.contents().bytes().to_vec()));
+            }
             machine.names.power_loss(choose);
             let inodes: BTreeMap<u64, Arc<Inode>> =
                 machine.names.files().into_values().map(|inode| (inode.number(), inode)).collect();
+            let loss = Loss { tear, fill, stale: &stale };
             for inode in inodes.values() {
-                inode.contents().power_loss(choose, tear);
+                inode.contents().power_loss(choose, &loss);
             }
         });
     }
 
-    /// The process dies and starts again, through this handle: what was written stays, locks are released, and
-    /// descriptors and other clones from before fail. Of a write that [`MemoryDisk::crash_at`] stopped, nothing
-    /// was done.
+    /// The process dies and starts again, through this handle: what was written stays, its locks are released, and
+    /// its descriptors and other handles fail. Other processes go on, unless the machine was stopped by
+    /// [`MemoryDisk::crash_at`]: then it dies with all of them. Of a write that was stopped, nothing was done.
     pub fn kill(&self) {
-        self.die(None, |_, _| {});
+        self.end(None, false, |_, _| {});
     }
 
     /// Like [`MemoryDisk::kill`], but of a write that was under way a beginning stays, as `choose` says.
     pub fn kill_torn(&self, choose: &mut dyn FnMut(u64) -> u64) {
-        self.die(Some(choose), |_, _| {});
+        self.end(Some(choose), false, |_, _| {});
+    }
+
+    /// Pages that a failed sync marked clean leave the cache: readers see what reached the disk, as `choose` says.
+    pub fn evict(&self, choose: &mut dyn FnMut(u64) -> u64) {
+        for inode in self.machine().names.files().values() {
+            inode.contents().evict(choose);
+        }
     }
 
     /// How many calls were made so far, of every kind.
@@ -88,6 +131,41 @@ impl MemoryDisk {
         machine.faults.insert(at, fault);
     }
 
+    /// Lets the n-th call of a kind from now fail once: 0 is the next one of that kind.
+    pub fn fail_kind(&self, kind: Call, nth: u64, fault: Fault) {
+        self.machine().planned.push((kind, nth, fault));
+    }
+
+    /// The calls that failed as planned, since this was asked last.
+    pub fn fired(&self) -> Vec<(Call, Fault)> {
+        std::mem::take(&mut self.machine().fired)
+    }
+
+    /// Lets others act in the middle of a sync of a file: 0 is the next one. What they write is not covered by
+    /// it. They hold nothing of the disk, and must not wait for the one who syncs.
+    pub fn meanwhile(&self, syncs: u64, others: impl FnOnce() + Send + 'static) {
+        self.machine().meanwhile = Some(Meanwhile(syncs, Box::new(others)));
+    }
+
+    /// Stops the process of this handle within a call of its own from now: 0 is the next one. That call and all
+    /// later ones fail, and its lock stays taken, until [`MemoryDisk::kill`] ends it. If it is a write, a
+    /// beginning of it may have been done; any other call has done nothing.
+    pub fn stop_at(&self, call: u64) {
+        if let Some(process) = self.machine().processes.get_mut(&self.own()) {
+            process.stop_within(call);
+        }
+    }
+
+    /// Whether the machine and the process of this handle go on.
+    pub fn is_alive(&self) -> bool {
+        self.machine().alive(self.own()).is_ok()
+    }
+
+    /// Whether a process holds the writers' lock, also one that stopped and has not ended.
+    pub fn is_locked(&self) -> bool {
+        self.machine().locked_by.is_some()
+    }
+
     /// Stops the machine within a call from now: 0 is the next one. That call and all later ones fail, until
     /// [`MemoryDisk::power_loss`] or [`MemoryDisk::kill`] starts it again. If it is a write, a beginning of it
     /// may have been done; any other call has done nothing.
@@ -96,11 +174,9 @@ impl MemoryDisk {
         machine.crash_at = Some(machine.calls.saturating_add(call));
     }
 
-    /// Forgets the faults and the crash that are still due.
+    /// Forgets the faults, stops and crashes that are still due, and what others were to do meanwhile.
     pub fn clear_faults(&self) {
-        let mut machine = self.machine();
-        machine.faults.clear();
-        machine.crash_at = None;
+        self.machine().clear_faults();
     }
 
     /// Bounds the bytes of all files together; none lifts the bound. What would pass it fails with
@@ -109,60 +185,29 @@ impl MemoryDisk {
         self.machine().capacity = bytes;
     }
 
-    /// Flips one bit (0 is the lowest) of one byte of a file at rest, cached and durable.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no such file, [`ErrorKind::UnexpectedEof`] if it ends before.
-    pub fn flip(&self, path: &str, offset: u64, bit: u8) -> io::Result<()> {
-        let there = self.machine().names.file(path)?.contents().flip(offset, bit);
-        if there { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
-    }
-
-    /// The bytes of a file as a reader sees them; none if it is absent.
-    pub fn read_file(&self, path: &str) -> Option<Vec<u8>> {
-        let inode = self.machine().names.file(path).ok()?;
-        Some(inode.contents().bytes().to_vec())
-    }
-
-    /// Makes a file hold these bytes, durable at once: missing directories are made, an existing file is
-    /// overwritten in place, and its directory is synced.
-    pub fn write_file(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut machine = self.machine();
-        machine.names.create_parents(path)?;
-        machine.names.open_or_create(path)?.contents().settle(bytes.to_vec());
-        machine.names.sync(parent(path))
-    }
-
-    /// Removes a file, durable at once: its directory is synced.
-    pub fn remove_file(&self, path: &str) -> io::Result<()> {
-        let mut machine = self.machine();
-        machine.names.remove(path)?;
-        machine.names.sync(parent(path))
-    }
-
-    /// The paths of all files, sorted.
-    pub fn files(&self) -> Vec<String> {
-        self.machine().names.files().into_keys().collect()
-    }
-
-    /// Ends this life of the machine. Without a choice, a write that was under way leaves nothing.
-    fn die(
+    /// Ends the process of this handle, or all of them; the handle goes on as a new one. Without a choice, a write
+    /// that was under way leaves nothing.
+    fn end(
         &self,
         choose: Option<&mut dyn FnMut(u64) -> u64>,
-        lose: impl FnOnce(&mut super::Machine, &mut dyn FnMut(u64) -> u64),
+        power: bool,
+        lose: impl FnOnce(&mut Machine, &mut dyn FnMut(u64) -> u64),
     ) {
         let mut machine = self.machine();
+        let all = power || machine.crashed;
+        let ending: Vec<u64> = match all {
+            true => machine.processes.keys().copied().collect(),
+            false => vec![self.own()],
+        };
         if let Some(choose) = choose {
-            if let Some((inode, offset, bytes)) = machine.torn.take() {
-                let lost = usize::try_from(choose(bytes.len() as u64 + 1)).unwrap_or(bytes.len());
-                let done = bytes.get(..bytes.len().saturating_sub(lost)).unwrap_or_default();
-                // A full disk stops the write earlier still: nothing of it is as good a beginning as any.
-                drop(machine.write(&inode, offset, done));
-            }
+            machine.tear(&ending, choose);
             lose(&mut machine, choose);
         }
-        let life = machine.restart();
-        self.life.store(life, Ordering::Relaxed);
+        machine.end_processes(&ending);
+        if all {
+            machine.restart();
+        }
+        self.process.store(machine.begin_process(), Ordering::Relaxed);
         self.shared.unlocked.notify_all();
     }
 }

@@ -50,7 +50,7 @@ impl<'d, 'r> Sequence<'d, 'r> {
     /// Before the first file.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The disk has no random numbers.
     pub(super) fn begin(
         disk: &'d dyn Disk,
         store: StoreId,
@@ -109,12 +109,12 @@ impl<'d, 'r> Sequence<'d, 'r> {
     fn missing(&mut self, last: Frame, next: Option<&Known>) -> Result<()> {
         let first = self.number.next().unwrap_or_default();
         let id = SegmentId::Segment { first };
-        let mut build = Build::begin(self.header(id, None), self.number, self.time)?;
+        let mut build = Build::begin(self.disk, self.header(id, None), self.number, self.time)?;
         if last >= first {
             let until = self.until(next);
             self.lose(&mut build, last, until)?;
         }
-        let nonce = next.map(nonce).transpose()?;
+        let nonce = next.map(|next| nonce(self.disk, next)).transpose()?;
         if let Some(nonce) = nonce {
             build.seal(nonce, None)?;
         }
@@ -167,7 +167,7 @@ impl<'d, 'r> Sequence<'d, 'r> {
         if known.id.is_base() && !base_is_complete(&salvage) {
             return Err(self.base_gap(known, FRAMES_START));
         }
-        let build = Build::begin(header, self.number, self.time)?;
+        let build = Build::begin(self.disk, header, self.number, self.time)?;
         let (build, nonce) = self.rebuild(build, &salvage, known, next, top)?;
         let quarantine = Some(self.change.keep(&known.name, &bytes)?);
         let name = known.id.to_string();
@@ -224,9 +224,9 @@ impl<'d, 'r> Sequence<'d, 'r> {
         }
         let nonce = match (old, next) {
             (Some((_, seal)), _) => Some(seal.nonce),
-            (None, Some(next)) => Some(nonce(next)?),
+            (None, Some(next)) => Some(nonce(self.disk, next)?),
             // A base is always sealed; the segment behind it is built with this nonce.
-            (None, None) if known.id.is_base() => Some(random()?),
+            (None, None) if known.id.is_base() => Some(random(self.disk)?),
             (None, None) => None,
         };
         if let Some(nonce) = nonce {
@@ -285,10 +285,10 @@ impl<'d, 'r> Sequence<'d, 'r> {
 }
 
 /// The nonce for a new seal: the one that the file behind it names, or a fresh one.
-fn nonce(next: &Known) -> Result<u64> {
+fn nonce(disk: &dyn Disk, next: &Known) -> Result<u64> {
     match &next.header {
         Some(header) if header.previous_nonce != 0 => Ok(header.previous_nonce),
-        _ => random(),
+        _ => random(disk),
     }
 }
 

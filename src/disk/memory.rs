@@ -172,7 +172,7 @@ impl Disk for MemoryDisk {
     }
 
     fn remove_dir(&self, dir: &str) -> io::Result<()> {
-        self.admit()?.names.remove_dir(dir)
+        self.admit(Call::Remove)?.names.remove_dir(dir)
     }
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {

@@ -130,8 +130,9 @@ fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Fork
     // Not a promise yet: the room for one is taken before anything is stated.
     let durable_file = settle::durable_file(target)?;
     target.sync_dir("").map_err(io("syncing", ""))?;
-    let store = StoreId(settle::random_bytes()?);
+    let store = StoreId(settle::random_bytes(target)?);
     let mut copy = Copy {
+        target,
         last: frame,
         change: Change::begin(target, store)?,
         chain: Chain::start(Frame::ZERO, Time::ZERO),
@@ -153,6 +154,7 @@ fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Fork
 
 /// A fork under construction.
 struct Copy<'d> {
+    target: &'d dyn Disk,
     /// The last frame that goes along.
     last: Frame,
     change: Change<'d>,
@@ -167,7 +169,8 @@ impl Copy<'_> {
     fn file(&mut self, segment: &Segment, last: bool) -> Result<()> {
         let id = segment.id();
         let header = SegmentHeader { store: self.forked.store, ..segment.header().clone() };
-        let mut build = Build::begin(header, self.chain.number.max(id.first().previous()), self.chain.time)?;
+        let mut build =
+            Build::begin(self.target, header, self.chain.number.max(id.first().previous()), self.chain.time)?;
         let mut walk = Walk::new(segment, FRAMES_START, segment.published());
         let mut frames = 0;
         while !last || build.chain().number < self.last {

@@ -170,22 +170,22 @@ pub(super) fn open_locked(
     let mut found = Found::look(&**disk, Access::Write)?;
     if found.files.is_empty() {
         let first = SegmentId::Segment { first: Frame(1) };
-        if let Some(durable) = promised.filter(|d| d.frame > Frame::ZERO) {
-            let reason = Malformed::new("segment file", 0, "the first segment", "no file");
-            return Err(damage(
-                &**disk,
-                &first.to_string(),
-                0,
-                Frame(1),
-                reason,
-                Evidence::Durable(durable.frame),
-            ));
+        if let Some(missing) = all_missing(&**disk, promised.as_ref()) {
+            return Err(missing);
         }
         settle::complete_creation(&**disk, first, options, now)?;
         found = Found::look(&**disk, Access::Write)?;
     }
     let checked = found.check(&**disk, options, promised, fold)?;
     settle::settle(disk, checked, lock, finished_intent)
+}
+
+/// The damage that a log without a file is, if one was promised.
+fn all_missing(disk: &dyn Disk, promised: Option<&Durable>) -> Option<Error> {
+    let durable = promised.filter(|durable| durable.frame > Frame::ZERO)?;
+    let first = SegmentId::Segment { first: Frame(1) }.to_string();
+    let reason = Malformed::new("segment file", 0, "the first segment", "no file");
+    Some(damage(disk, &first, 0, Frame(1), reason, Evidence::Durable(durable.frame)))
 }
 
 pub(super) fn refuse_network(disk: &dyn Disk, allow: bool) -> Result<()> {
@@ -226,7 +226,9 @@ pub(super) fn open_for_reading(
         let promised = promise::read(disk)?;
         let found = Found::look_through(disk, intent.as_ref())?;
         if found.files.is_empty() {
-            return Err(unsound.map_or(Error::NoSuchStore { path: disk.root().to_path_buf() }, Error::from));
+            let none = || Error::NoSuchStore { path: disk.root().to_path_buf() };
+            let missing = unsound.map(Error::from).or(all_missing(disk, promised.as_ref()));
+            return Err(missing.unwrap_or_else(none));
         }
         let listed = found.files.clone();
         let checked = match found.check(disk, options, promised, fold) {

@@ -241,6 +241,21 @@ fn a_missing_segment_is_damage() {
 }
 
 #[test]
+fn a_log_whose_only_file_is_gone_is_damaged_also_for_a_reader() {
+    let specimen = specimen(64 << 20, 3);
+    let disk = disk_with(&specimen.files);
+    disk.remove_file(&specimen.last).expect("a file");
+    let reader = Options::new().open_read_only_on(Arc::new(disk.clone()));
+    for damage in [damage(reader), damage(open(&disk))] {
+        assert_eq!((format!("log/{}", damage.segment), damage.frame), (specimen.last.clone(), Frame(1)));
+        assert_eq!(damage.evidence, Evidence::Durable(Frame(3)));
+    }
+    disk.remove_file("DURABLE").expect("a file");
+    let reader = Options::new().open_read_only_on(Arc::new(disk.clone()));
+    assert!(matches!(reader, Err(Error::NoSuchStore { .. })), "nothing was promised");
+}
+
+#[test]
 fn what_is_written_in_place_of_a_seal_that_miscounts_is_there_after_reopening() {
     let path = "log/00000000000000000001.seg";
     let mut file = include_bytes!("../../format/golden/v1/sealed-end/log/00000000000000000001.seg").to_vec();

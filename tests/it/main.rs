@@ -28,6 +28,7 @@ mod processes;
 mod search;
 mod store;
 mod shared;
+mod simulation;
 mod specimens;
 mod support;
 mod tail;

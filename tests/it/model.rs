@@ -173,8 +173,9 @@ impl Step {
                 held.fit();
             }
             Step::Budget(tokens) => {
-                held.budget = (*tokens).max(1);
+                let before = std::mem::replace(&mut held.budget, (*tokens).max(1));
                 held.fit();
+                return before != held.budget;
             }
             Step::Resave => {}
             Step::Together(steps) => {

@@ -101,7 +101,8 @@ impl MemoryDisk {
 
     /// The process dies and starts again, through this handle: what was written stays, its locks are released, and
     /// its descriptors and other handles fail. Other processes go on, unless the machine was stopped by
-    /// [`MemoryDisk::crash_at`]: then it dies with all of them. Of a write that was stopped, nothing was done.
+    /// [`MemoryDisk::crash_at`]: then it dies with all of them. With the last process, faults that were due are
+    /// forgotten. Of a write that was stopped, nothing was done.
     pub fn kill(&self) {
         self.end(None, false, |_, _| {});
     }
@@ -139,6 +140,14 @@ impl MemoryDisk {
     /// The calls that failed as planned, since this was asked last.
     pub fn fired(&self) -> Vec<(Call, Fault)> {
         std::mem::take(&mut self.machine().fired)
+    }
+
+    /// Does something that no fault meets and that counts no calls.
+    pub fn undisturbed<T>(&self, look: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(&mut self.machine().undisturbed, true);
+        let seen = look();
+        self.machine().undisturbed = before;
+        seen
     }
 
     /// Lets others act in the middle of a sync of a file: 0 is the next one. What they write is not covered by
@@ -194,7 +203,7 @@ impl MemoryDisk {
         lose: impl FnOnce(&mut Machine, &mut dyn FnMut(u64) -> u64),
     ) {
         let mut machine = self.machine();
-        let all = power || machine.crashed;
+        let all = power || machine.crashed || machine.processes.len() == 1;
         let ending: Vec<u64> = match all {
             true => machine.processes.keys().copied().collect(),
             false => vec![self.own()],

@@ -72,6 +72,8 @@ pub(super) struct Machine {
     pub(super) fired: Vec<(Call, Fault)>,
     pub(super) crash_at: Option<u64>,
     pub(super) crashed: bool,
+    /// No call is counted and none fails.
+    pub(super) undisturbed: bool,
     pub(super) meanwhile: Option<Meanwhile>,
     /// The process and the ticket.
     pub(super) locked_by: Option<(u64, u64)>,
@@ -96,6 +98,7 @@ impl Machine {
             fired: Vec::new(),
             crash_at: None,
             crashed: false,
+            undisturbed: false,
             meanwhile: None,
             locked_by: None,
             tickets: 0,
@@ -113,6 +116,9 @@ impl Machine {
 
     pub(super) fn admit(&mut self, process: u64, call: Call) -> io::Result<Verdict> {
         self.alive(process)?;
+        if self.undisturbed {
+            return Ok(Verdict::Go);
+        }
         let number = self.calls;
         self.calls += 1;
         if let Some(own) = self.processes.get_mut(&process) {

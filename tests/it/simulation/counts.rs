@@ -1,0 +1,118 @@
+//! How often each thing was met: what never happens is not tested.
+
+use std::collections::BTreeMap;
+
+use mnemolog::disk::{Call, Fault};
+
+/// Things that must be met, and by how many of a thousand histories at least.
+const WANTED: [(&str, u64); 62] = [
+    ("cut", 50),
+    ("rewritten", 100),
+    ("rotations", 100),
+    ("intent finished", 1),
+    ("writes", 1000),
+    ("writes that found nothing to do", 50),
+    ("writes of unknown outcome", 50),
+    ("writes refused by a stopped writer", 20),
+    ("writes refused by a full disk", 5),
+    ("outcomes unknown, then there", 20),
+    ("outcomes unknown, then not there", 20),
+    ("openings", 1000),
+    ("openings that failed", 50),
+    ("locked", 50),
+    ("locks taken from the dead", 10),
+    ("died", 100),
+    ("survivors that went on", 50),
+    ("closed", 20),
+    ("flushed", 50),
+    ("appended while a sync was under way", 10),
+    ("reader refreshes", 100),
+    ("reader openings", 100),
+    ("reader in the middle of a sync", 10),
+    ("looks into the past", 50),
+    ("clock went back", 50),
+    ("clock went ahead", 50),
+    ("pages evicted", 5),
+    ("rounds", 4000),
+    ("stopped within a call", 300),
+    ("all processes killed", 100),
+    ("loss: Sector", 100),
+    ("loss: Byte", 100),
+    ("loss: Mix", 100),
+    ("loss: Garbage", 100),
+    ("loss: Stale", 100),
+    ("loss: Zeros", 100),
+    ("rot: Flip", 20),
+    ("rot: Zeros", 20),
+    ("rot: Garbage", 20),
+    ("rot: Misdirected", 20),
+    ("rot: Duplicate", 20),
+    ("rot: NoFile", 20),
+    ("rot: Header", 20),
+    ("rot: Promise", 20),
+    ("damaged", 100),
+    ("whole in spite of rot", 20),
+    ("repaired", 100),
+    ("repairs that failed", 5),
+    ("repairs that were interrupted", 5),
+    ("frames lost and named", 50),
+    ("repairs of a whole log", 5),
+    ("fault: Read Io", 3),
+    ("fault: Read ShortRead", 3),
+    ("fault: Write Full", 3),
+    ("fault: Write ShortWrite", 3),
+    ("fault: Reserve Full", 3),
+    ("fault: Sync Io", 3),
+    ("fault: Sync Full", 3),
+    ("fault: Sync SyncLost", 10),
+    ("fault: SyncDir Io", 3),
+    ("fault: Create Full", 1),
+    ("fault: Rename Io", 1),
+];
+
+/// Things and how often they were met.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    pub(crate) fn add(&mut self, what: &str, times: u64) {
+        match self.0.get_mut(what) {
+            Some(count) => *count += times,
+            None => drop(self.0.insert(what.to_owned(), times)),
+        }
+    }
+
+    pub(crate) fn met(&mut self, what: &str) {
+        self.add(what, 1);
+    }
+
+    pub(crate) fn fired(&mut self, call: Call, fault: Fault) {
+        let fault = match fault {
+            Fault::ShortWrite(_) => "ShortWrite".to_owned(),
+            Fault::ShortRead(_) => "ShortRead".to_owned(),
+            other => format!("{other:?}"),
+        };
+        self.met(&format!("fault: {call:?} {fault}"));
+    }
+
+    pub(crate) fn merge(&mut self, other: &Counts) {
+        for (what, times) in &other.0 {
+            self.add(what, *times);
+        }
+    }
+
+    /// What was met too rarely in so many histories.
+    pub(crate) fn missing(&self, histories: u64) -> Vec<String> {
+        let rare = WANTED.iter().filter_map(|(what, least)| {
+            let (met, least) = (self.0.get(*what).copied().unwrap_or_default(), least * histories / 1000);
+            (met < least.max(1)).then(|| format!("{what}: {met}, expected {least}"))
+        });
+        rare.collect()
+    }
+
+    pub(crate) fn print(&self) {
+        for (what, times) in &self.0 {
+            println!("{times:>10}  {what}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the store must hold: bounds, not one answer.
+//!
+//! Invariants: `states` are the frames that whoever looks now must find, `durable` of them also after a loss of
+//! power. Exactly one of `tails` stands behind them; which one is unknown until somebody looks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::{self, Model, Step};
+
+/// The truth, as far as anybody was told.
+#[derive(Clone, Debug)]
+pub(crate) struct Truth {
+    /// After each frame; none where a repair gave frames up.
+    pub(crate) states: Vec<Option<Arc<Model>>>,
+    tails: Vec<Vec<Arc<Model>>>,
+    pub(crate) durable: u64,
+    /// Frames that repairs lost.
+    pub(crate) gone: BTreeSet<u64>,
+}
+
+pub(crate) type Check<T = ()> = Result<T, String>;
+
+impl Truth {
+    pub(crate) fn new() -> Truth {
+        Truth {
+            states: vec![Some(Arc::new(model::empty()))],
+            tails: vec![Vec::new()],
+            durable: 0,
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// The last frame that must be there.
+    pub(crate) fn last(&self) -> u64 {
+        self.states.len() as u64 - 1
+    }
+
+    /// Whether nothing stands behind it that may be there or not.
+    pub(crate) fn is_known(&self) -> bool {
+        self.tails.len() == 1 && self.tails[0].is_empty()
+    }
+
+    pub(crate) fn state(&self, frame: u64) -> Option<&Arc<Model>> {
+        self.states.get(frame as usize).and_then(Option::as_ref)
+    }
+
+    fn end<'a>(&'a self, tail: &'a [Arc<Model>]) -> Option<&'a Arc<Model>> {
+        tail.last().or(self.states.last().and_then(Option::as_ref))
+    }
+
+    fn after(&self, tail: &[Arc<Model>], at: usize, step: &Step) -> Vec<Arc<Model>> {
+        let mut longer = tail.to_vec();
+        if let Some(end) = self.end(tail) {
+            let mut next = Model::clone(end);
+            if step.apply(&mut next[at]) {
+                longer.push(Arc::new(next));
+            }
+        }
+        longer
+    }
+
+    /// A step was taken, and the log now ends at a frame.
+    pub(crate) fn wrote(
+        &mut self,
+        at: usize,
+        step: &Step,
+        last: u64,
+        held: &dyn Fn() -> Option<Model>,
+    ) -> Check {
+        self.tails = self.tails.iter().map(|tail| self.after(tail, at, step)).collect();
+        self.found(last, held, false)
+    }
+
+    /// A step was taken, and whether it is there nobody knows.
+    pub(crate) fn unknown(&mut self, at: usize, step: &Step) {
+        let longer: Vec<_> = self.tails.iter().map(|tail| self.after(tail, at, step)).collect();
+        for tail in longer {
+            if !self.tails.contains(&tail) {
+                self.tails.push(tail);
+            }
+        }
+    }
+
+    /// Somebody looks, and the log ends at a frame. Looks at what it holds, if it can, where that is in doubt or if told to.
+    pub(crate) fn found(&mut self, last: u64, held: &dyn Fn() -> Option<Model>, look: bool) -> Check {
+        let Some(more) = last.checked_sub(self.last()) else {
+            return Err(format!("frame {last} is the last, and {} must be there", self.last()));
+        };
+        let mut fitting: Vec<_> = self.tails.iter().filter(|tail| tail.len() as u64 == more).collect();
+        if fitting.is_empty() {
+            let lengths: Vec<_> = self.tails.iter().map(|tail| self.last() + tail.len() as u64).collect();
+            return Err(format!("frame {last} is the last, expected one of {lengths:?}"));
+        }
+        if (look || fitting.len() > 1)
+            && let Some(held) = held()
+        {
+            fitting.retain(|tail| self.end(tail).is_none_or(|end| **end == held));
+            if fitting.is_empty() {
+                return Err(format!("frame {last} holds something else: {held:?}"));
+            }
+        }
+        if fitting.len() > 1 && fitting.iter().any(|tail| *tail != fitting[0]) {
+            self.tails = fitting.into_iter().cloned().collect();
+            return Ok(());
+        }
+        let tail = fitting[0].clone();
+        self.states.extend(tail.into_iter().map(Some));
+        self.tails = vec![Vec::new()];
+        Ok(())
+    }
+
+    /// A process says that the log is durable up to a frame, which may be one that nobody was told of.
+    pub(crate) fn claimed(&mut self, durable: u64) -> Check {
+        let more = durable.saturating_sub(self.last()) as usize;
+        if more > 0 {
+            self.tails.retain(|tail| tail.len() >= more);
+            let Some(first) = self.tails.first().map(|tail| tail[..more].to_vec()) else {
+                return Err(format!("frame {durable} is called durable, the last is {}", self.last()));
+            };
+            if self.tails.iter().any(|tail| tail[..more] != first) {
+                return Ok(());
+            }
+            self.states.extend(first.into_iter().map(Some));
+            self.tails.iter_mut().for_each(|tail| drop(tail.drain(..more)));
+        }
+        self.durable = self.durable.max(durable);
+        Ok(())
+    }
+
+    /// What was not durable may be gone, from any frame on.
+    pub(crate) fn lose(&mut self) {
+        let unproved: Vec<_> = self.states.drain(self.durable as usize + 1..).flatten().collect();
+        let mut tails: Vec<Vec<Arc<Model>>> = Vec::new();
+        for tail in &self.tails {
+            let whole = [unproved.as_slice(), tail].concat();
+            for kept in 0..=whole.len() {
+                if !tails.iter().any(|tail| tail[..] == whole[..kept]) {
+                    tails.push(whole[..kept].to_vec());
+                }
+            }
+        }
+        self.tails = tails;
+    }
+
+    /// A repair gave frames up; the store ends at a frame and holds what it holds.
+    pub(crate) fn give_up(&mut self, gone: &[u64], last: u64, held: Model) {
+        let from = gone.first().copied().unwrap_or(last);
+        self.gone.extend(gone);
+        self.states.resize(last as usize + 1, None);
+        self.states[from as usize..].fill(None);
+        self.states[last as usize] = Some(Arc::new(held));
+        self.tails = vec![Vec::new()];
+        self.durable = last;
+    }
+}

@@ -35,7 +35,6 @@ mod tail;
 mod threads;
 mod tidy;
 mod views;
-mod crash;
 mod machine;
 mod model;
 mod damage;

@@ -8,6 +8,7 @@
 
 mod counts;
 mod history;
+mod look;
 mod rot;
 mod shrink;
 mod truth;

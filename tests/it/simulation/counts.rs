@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 62] = [
+const WANTED: [(&str, u64); 64] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -30,6 +30,8 @@ const WANTED: [(&str, u64); 62] = [
     ("reader openings", 100),
     ("reader in the middle of a sync", 10),
     ("looks into the past", 50),
+    ("ways back", 50),
+    ("told by a tail", 50),
     ("clock went back", 50),
     ("clock went ahead", 50),
     ("pages evicted", 5),

@@ -81,6 +81,10 @@ pub(crate) enum Action {
     Peek { reader: usize },
     /// A process looks into the past.
     Past { process: usize, at: u64 },
+    /// A process brings back a note, a row or a workspace; the frame is drawn anew from those that are there.
+    Back { process: usize, at: usize, step: Step },
+    /// A reader or a writer follows the log.
+    Tail { who: usize, from: u64 },
     /// The clock goes forth or back.
     Clock { by_us: i64 },
     /// A process dies within a call to come.
@@ -208,6 +212,11 @@ impl Draw {
             14 => Action::Evict { seed: self.rng.next() },
             15 => Action::Peek { reader },
             16 => Action::Repair { process },
+            17 | 18 => {
+                let step = Step::random_back(&mut self.rng, mnemolog::Frame(1 << 30));
+                Action::Back { process, at: self.rng.below(2) as usize, step }
+            }
+            19 => Action::Tail { who: self.rng.below(4) as usize, from: self.rng.next() },
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

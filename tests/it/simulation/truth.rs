@@ -49,15 +49,23 @@ impl Truth {
         tail.last().or(self.states.last().and_then(Option::as_ref))
     }
 
-    fn after(&self, tail: &[Arc<Model>], at: usize, step: &Step) -> Vec<Arc<Model>> {
-        let mut longer = tail.to_vec();
-        if let Some(end) = self.end(tail) {
-            let mut next = Model::clone(end);
-            if step.apply(&mut next[at]) {
-                longer.push(Arc::new(next));
+    /// What a tail may become by a step.
+    fn after(&self, tail: &[Arc<Model>], at: usize, step: &Step) -> Vec<Vec<Arc<Model>>> {
+        let Some(end) = self.end(tail) else { return vec![tail.to_vec()] };
+        let mut next = Model::clone(end);
+        // Those that look back are only asked for where every earlier state is known.
+        let wrote = match step {
+            Step::RestoreNote(..) | Step::RestoreRow(..) | Step::Rollback(_) => {
+                let states: Vec<&Model> = self.states.iter().flatten().map(|state| &**state).collect();
+                step.apply_to(&mut next, at, &states)
             }
+            step => step.apply(&mut next[at]),
+        };
+        if !wrote {
+            return vec![tail.to_vec()];
         }
-        longer
+        let unchanged = matches!(step, Step::Rollback(_)).then(|| tail.to_vec());
+        [Some([tail, &[Arc::new(next)]].concat()), unchanged].into_iter().flatten().collect()
     }
 
     /// A step was taken, and the log now ends at a frame.
@@ -68,13 +76,13 @@ impl Truth {
         last: u64,
         held: &dyn Fn() -> Option<Model>,
     ) -> Check {
-        self.tails = self.tails.iter().map(|tail| self.after(tail, at, step)).collect();
+        self.tails = self.tails.iter().flat_map(|tail| self.after(tail, at, step)).collect();
         self.found(last, held, false)
     }
 
     /// A step was taken, and whether it is there nobody knows.
     pub(crate) fn unknown(&mut self, at: usize, step: &Step) {
-        let longer: Vec<_> = self.tails.iter().map(|tail| self.after(tail, at, step)).collect();
+        let longer: Vec<_> = self.tails.iter().flat_map(|tail| self.after(tail, at, step)).collect();
         for tail in longer {
             if !self.tails.contains(&tail) {
                 self.tails.push(tail);

@@ -3,6 +3,7 @@
 //! Laws: an answer that is not the expected one needs an excuse: a fault that fired, a sync that failed before, a
 //! dead process, a full disk, a live holder of the lock. Damage has only one: bytes that rotted.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub(super) struct Process {
     pub(super) store: Option<Store>,
     kind: Kind,
     /// Whether its writer stopped after a failure.
-    poisoned: bool,
+    pub(super) poisoned: bool,
     seed: u64,
 }
 
@@ -51,9 +52,11 @@ pub(super) struct World {
     /// Something rotted that no frame needs, and nobody has repaired it.
     pub(super) scarred: bool,
     pub(super) rng: Rng,
+    /// What tails told of each frame.
+    pub(super) lines: BTreeMap<u64, Vec<u8>>,
     down: Option<Down>,
     /// A fault fired within this action.
-    fired: bool,
+    pub(super) fired: bool,
     /// A sync failed in this life of the machine, and others may be told later.
     told: bool,
     full: bool,
@@ -91,6 +94,7 @@ impl World {
             counts: Counts::default(),
             rotten: None,
             scarred: false,
+            lines: BTreeMap::new(),
             rng: Rng::new(history.seed ^ 0x5eed),
             down: None,
             fired: false,
@@ -121,6 +125,8 @@ impl World {
             Action::Read { reader } => self.read(*reader)?,
             Action::Peek { reader } => self.peek = Some(*reader),
             Action::Past { process, at } => self.past(*process, *at)?,
+            Action::Back { process, at, step } => self.back(*process, *at, step)?,
+            Action::Tail { who, from } => self.tail(*who, *from)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
                 self.writers[*process].disk.stop_at(*call);
@@ -164,7 +170,7 @@ impl World {
         }
     }
 
-    fn note_faults(&mut self) {
+    pub(super) fn note_faults(&mut self) {
         for (call, fault) in self.disk.fired() {
             self.counts.fired(call, fault);
             self.fired = true;
@@ -277,6 +283,24 @@ impl World {
             }
         }
         self.check_peek(peeked)
+    }
+
+    /// A process brings something back to a frame that is there, whatever number was drawn for it.
+    fn back(&mut self, process: usize, at: usize, step: &Step) -> Check {
+        let Some(store) = self.store(process)?.filter(|_| self.truth.gone.is_empty()) else { return Ok(()) };
+        // A process looks back on what it has seen, not on what others appended since.
+        let frames = self.truth.last().min(store.appended().0) + 1;
+        self.counts.met("ways back");
+        self.write(
+            process,
+            at,
+            &match step {
+                Step::RestoreNote(key, frame) => Step::RestoreNote(key.clone(), frame % frames),
+                Step::RestoreRow(key, frame) => Step::RestoreRow(key.clone(), frame % frames),
+                Step::Rollback(frame) => Step::Rollback(frame % frames),
+                other => other.clone(),
+            },
+        )
     }
 
     /// A write failed: refused, or of unknown outcome.
@@ -435,29 +459,6 @@ impl World {
             Err(e) => {
                 self.readers[reader].store = None;
                 self.excuse(&e, disk.is_alive(), "reading")
-            }
-        }
-    }
-
-    fn past(&mut self, process: usize, at: u64) -> Check {
-        let own = &self.writers[process];
-        let Some(store) = own.store.clone().filter(|_| !own.poisoned) else { return Ok(()) };
-        let frame = at % (store.appended().0 + 1);
-        let held = store.at(Frame(frame)).map(|past| self.disk.undisturbed(|| model::held_at(&past)));
-        self.note_faults();
-        match held {
-            Ok(_) if self.fired => Ok(()),
-            Ok(held) => {
-                self.counts.met("looks into the past");
-                let differs = self.truth.state(frame).is_some_and(|state| **state != held);
-                ensure!(!self.truth.gone.contains(&frame), "frame {frame} is lost, and shown");
-                ensure!(!differs, "frame {frame} was something else in the past");
-                Ok(())
-            }
-            Err(Error::Lost { .. }) if self.truth.gone.contains(&frame) => Ok(()),
-            Err(e) => {
-                let alive = self.writers[process].disk.is_alive();
-                self.excuse(&e, alive, "looking into the past")
             }
         }
     }

@@ -1,0 +1,74 @@
+//! Who looks back, and who follows: pasts, and tails of durable frames.
+
+use std::time::Duration;
+
+use mnemolog::{Error, Frame, TailEvent};
+
+use super::truth::Check;
+use super::world::{World, ensure};
+use crate::model;
+
+impl World {
+    pub(super) fn past(&mut self, process: usize, at: u64) -> Check {
+        let own = &self.writers[process];
+        let Some(store) = own.store.clone().filter(|_| !own.poisoned) else { return Ok(()) };
+        let frame = at % (store.appended().0 + 1);
+        let held = store.at(Frame(frame)).map(|past| self.disk.undisturbed(|| model::held_at(&past)));
+        self.note_faults();
+        match held {
+            Ok(_) if self.fired => Ok(()),
+            Ok(held) => {
+                self.counts.met("looks into the past");
+                let differs = self.truth.state(frame).is_some_and(|state| **state != held);
+                ensure!(!self.truth.gone.contains(&frame), "frame {frame} is lost, and shown");
+                ensure!(!differs, "frame {frame} was something else in the past");
+                Ok(())
+            }
+            Err(Error::Lost { .. }) if self.truth.gone.contains(&frame) => Ok(()),
+            Err(e) => {
+                let alive = self.writers[process].disk.is_alive();
+                self.excuse(&e, alive, "looking into the past")
+            }
+        }
+    }
+
+    /// Somebody follows the log from a frame on. What is told is durable, and never told otherwise.
+    pub(super) fn tail(&mut self, reader: usize, from: u64) -> Check {
+        let own = if reader.is_multiple_of(2) { &self.readers[reader / 2] } else { &self.writers[0] };
+        let (disk, poisoned) = (own.disk.clone(), own.poisoned);
+        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
+            return Ok(());
+        };
+        let from = Frame(from % (store.appended().0.min(self.truth.durable) + 1));
+        let mut tail = match store.tail(from) {
+            Ok(tail) => tail,
+            Err(e) => return self.excuse(&e, disk.is_alive(), "beginning a tail"),
+        };
+        loop {
+            let behind = tail.seen();
+            match tail.next_within(Duration::ZERO) {
+                Ok(Some(event)) => self.told(behind, &event)?,
+                Ok(None) => return Ok(()),
+                Err(e) => return self.excuse(&e, disk.is_alive(), "following a tail"),
+            }
+        }
+    }
+
+    fn told(&mut self, behind: Frame, event: &TailEvent) -> Check {
+        self.counts.met("told by a tail");
+        let last = event.last();
+        self.truth.claimed(last.0)?;
+        let TailEvent::Frame(frame) = event else {
+            ensure!(self.truth.gone.contains(&last.0), "a tail calls frame {last} lost");
+            return Ok(());
+        };
+        ensure!(Some(last) == behind.next(), "a tail tells of frame {last} behind {behind}");
+        let mut text = Vec::new();
+        for line in frame.lines() {
+            line.write_to(&mut text).map_err(|e| e.to_string())?;
+        }
+        let before = self.lines.entry(last.0).or_insert_with(|| text.clone());
+        ensure!(*before == text, "a tail tells something else of frame {last}");
+        Ok(())
+    }
+}

@@ -174,7 +174,7 @@ impl Store {
     pub fn appended(&self) -> Frame {
         match &self.inner.log {
             Access::Write(log) => log.appended(),
-            Access::Read(reader) => reader.appended(),
+            Access::Read(_) => self.inner.state().frame(),
         }
     }
 

@@ -45,11 +45,6 @@ impl Reader {
         Reader { disk, options, files: Files::new(files), at: Mutex::new(At { place, index, durable }) }
     }
 
-    /// The last frame, also one that is lost.
-    pub fn appended(&self) -> Frame {
-        locked(&self.at).place.chain.number
-    }
-
     /// The last frame known durable.
     pub fn durable(&self) -> Frame {
         locked(&self.at).durable

@@ -230,20 +230,3 @@ fn a_time_among_lost_frames_is_lost_and_one_before_them_is_not() {
     assert!(matches!(among, Err(Error::Lost { asked: Frame(12), .. })), "{among:?}");
     assert_eq!(store.at_time(store.last_time().unwrap()).unwrap().frame(), Frame(30));
 }
-
-#[test]
-fn a_reader_counts_a_lost_last_frame_as_the_writer_does() {
-    let disk = MemoryDisk::new();
-    let store = open(&disk).unwrap();
-    store.root().notes().remember("kept", "", "1").unwrap();
-    store.root().notes().remember("lost", "", "2").unwrap();
-    drop(store);
-    let path = "log/00000000000000000001.seg";
-    let frames = frames_of(&disk.read_file(path).unwrap());
-    disk.flip(path, frames[1].0 as u64 + 60, 1).unwrap();
-    assert_eq!(ranges(&repair(&disk).unwrap().lost), [(2, 2)]);
-    let reader = Options::new().open_read_only_on(Arc::new(disk.clone())).unwrap();
-    assert_eq!((reader.appended(), reader.durable()), (Frame(2), Frame(2)));
-    assert_eq!(open(&disk).unwrap().appended(), Frame(2));
-    assert_eq!(reader.refresh().unwrap(), Frame(2));
-}

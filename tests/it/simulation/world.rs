@@ -448,7 +448,8 @@ impl World {
                 if let Some(damage) = store.recovery().damage.as_ref().filter(|_| opened) {
                     return Err(format!("a reader says damaged: {damage}"));
                 }
-                if !self.fired {
+                // A reader counts up to the last frame that is not lost.
+                if !self.fired && !self.truth.gone.contains(&self.truth.last()) {
                     self.resolve(&store)?;
                     self.truth.claimed(store.durable().0)?;
                 }

@@ -128,7 +128,10 @@ impl<'a> Field<'a> {
         let float = |text: &str| {
             let text = text.trim();
             let number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-            number.then(|| text.parse().ok()).flatten().ok_or_else(wrong)
+            let float: f32 = number.then(|| text.parse().ok()).flatten().ok_or_else(wrong)?;
+            // Digits beyond the range round to infinity, which no line could say again.
+            let too_large = || self.wrong("an array of numbers that 32-bit floats can hold");
+            if float.is_finite() { Ok(float) } else { Err(too_large()) }
         };
         inner.split(',').map(float).collect()
     }

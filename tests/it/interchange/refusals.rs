@@ -300,7 +300,7 @@ fn vectors_that_no_table_takes_are_refused() {
         (vec![configure(OTHER), row("a", "[0,0]")], zero),
         (
             vec![row("a", "[1e39,1]")],
-            "nothing was stored: vector 0 is not finite; mend what made it and try again",
+            "`embedding` is not an array of numbers that 32-bit floats can hold; correct it",
         ),
         (
             vec![row("a", "[]")],

@@ -16,7 +16,7 @@ impl World {
         let held = store.at(Frame(frame)).map(|past| self.disk.undisturbed(|| model::held_at(&past)));
         self.note_faults();
         match held {
-            Ok(_) if self.fired => Ok(()),
+            Ok(_) if self.fired || !self.writers[process].disk.is_alive() => Ok(()),
             Ok(held) => {
                 self.counts.met("looks into the past");
                 let differs = self.truth.state(frame).is_some_and(|state| **state != held);
@@ -36,7 +36,9 @@ impl World {
     pub(super) fn tail(&mut self, reader: usize, from: u64) -> Check {
         let own = if reader.is_multiple_of(2) { &self.readers[reader / 2] } else { &self.writers[0] };
         let (disk, poisoned) = (own.disk.clone(), own.poisoned);
-        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
+        // After a failed sync, what was seen and not durable may leave the cache.
+        let calm = !poisoned && !self.told && self.rotten.is_none();
+        let Some(store) = own.store.clone().filter(|_| calm) else {
             return Ok(());
         };
         let from = Frame(from % (store.appended().0.min(self.truth.durable) + 1));

@@ -58,7 +58,7 @@ pub(super) struct World {
     /// A fault fired within this action.
     pub(super) fired: bool,
     /// A sync failed in this life of the machine, and others may be told later.
-    told: bool,
+    pub(super) told: bool,
     full: bool,
     peek: Option<usize>,
     /// A process died, and others live on.

@@ -410,11 +410,12 @@ impl<'a> Deltas<'a> {
     /// Begins at a payload that stands at `offset` of its file. The number of deltas is not looked at.
     ///
     /// # Errors
-    /// The first envelope does not decode.
+    /// The origin does not decode.
     pub fn new(payload: &'a [u8], offset: u64) -> Result<Deltas<'a>, Malformed> {
         let mut deltas =
             Deltas { rest: payload, offset, index: 0, origin: None, head: None, due: None, failed: false };
-        if !payload.is_empty()
+        // Only an origin is decoded here: a delta is, when its turn comes.
+        if payload.get(at::KIND) == Some(&ORIGIN_TAG)
             && let (Decoded::Origin(origin), rest) = decode(payload, offset, Trust::Frame)?
         {
             deltas.offset += (payload.len() - rest.len()) as u64;

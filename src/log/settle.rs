@@ -140,7 +140,9 @@ pub(super) fn settle(
         recovery.rewritten_bytes = unproven.bytes.len() as u64;
     }
     let durable = checked.chain.number;
-    if recovery.cut.is_some() || recovery.rewritten_bytes > 0 {
+    // A checkpoint proves frames, too, but is only a cache: the promise must not depend on it.
+    let late = durable > checked.promised.as_ref().map_or(Frame::ZERO, |promised| promised.frame);
+    if recovery.cut.is_some() || recovery.rewritten_bytes > 0 || late {
         let first = segment.id().first();
         let promise = Durable { store: checked.store, frame: durable, segment: first, offset: checked.end };
         let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use mnemolog::codec::checkpoint::{CHECKPOINT_HEADER_BYTES, CheckpointHeader};
+use mnemolog::codec::segment::Durable;
 use mnemolog::disk::{MemoryDisk, Tear};
 use mnemolog::replay::checkpoint::{Checkpoints, Listed, is_due, reach, redundant};
 use mnemolog::{Error, Frame, Options, Store, Writers};
@@ -248,4 +249,26 @@ fn from_every_frame_a_checkpoint_is_within_reach() {
         let most = 12.0 * (2.0 + (log_bytes as f64 / distance as f64).ln().max(0.0));
         assert!((kept.len() as f64) < most, "seed {seed}: {} kept", kept.len());
     }
+}
+
+#[test]
+fn opening_from_a_checkpoint_makes_a_lost_promise_again() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk);
+    store.root().notes().remember("a", "a note", "1").unwrap();
+    store.root().notes().remember("b", "a note", "2").unwrap();
+    store.checkpoint().unwrap();
+    drop(store);
+    // As a loss of power may leave it: it is not synced with every frame.
+    disk.remove_file("DURABLE").unwrap();
+    let store = open(&disk);
+    assert_eq!(store.opened(), mnemolog::Opened { checkpoint: Some(Frame(2)), folded: 0 });
+    drop(store);
+    let promise = Durable::decode(&disk.read_file("DURABLE").unwrap()).unwrap();
+    assert_eq!(promise.frame, Frame(2));
+    for path in disk.files().into_iter().filter(|path| path.starts_with("log/")) {
+        disk.remove_file(&path).unwrap();
+    }
+    let error = options().open_on(Arc::new(disk)).unwrap_err();
+    assert!(matches!(error, Error::Damaged(_)), "{error}");
 }

@@ -10,6 +10,7 @@ mod counts;
 mod history;
 mod look;
 mod rot;
+mod saved;
 mod shrink;
 mod truth;
 mod world;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 64] = [
+const WANTED: [(&str, u64); 68] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -32,6 +32,10 @@ const WANTED: [(&str, u64); 64] = [
     ("looks into the past", 50),
     ("ways back", 50),
     ("told by a tail", 50),
+    ("checkpoints", 100),
+    ("checkpoints spoiled", 10),
+    ("openings from a checkpoint", 100),
+    ("forks", 20),
     ("clock went back", 50),
     ("clock went ahead", 50),
     ("pages evicted", 5),

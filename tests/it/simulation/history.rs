@@ -85,6 +85,12 @@ pub(crate) enum Action {
     Back { process: usize, at: usize, step: Step },
     /// A reader or a writer follows the log.
     Tail { who: usize, from: u64 },
+    /// A process saves a checkpoint.
+    Checkpoint { process: usize },
+    /// A bit of a checkpoint flips.
+    Spoil { seed: u64 },
+    /// A process makes another store as of a frame.
+    Fork { process: usize, at: u64 },
     /// The clock goes forth or back.
     Clock { by_us: i64 },
     /// A process dies within a call to come.
@@ -195,7 +201,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(40) {
+        match self.rng.below(46) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -217,6 +223,9 @@ impl Draw {
                 Action::Back { process, at: self.rng.below(2) as usize, step }
             }
             19 => Action::Tail { who: self.rng.below(4) as usize, from: self.rng.next() },
+            20..=23 => Action::Checkpoint { process },
+            24 => Action::Spoil { seed: self.rng.next() },
+            25 => Action::Fork { process, at: self.rng.next() },
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

@@ -69,6 +69,7 @@ impl World {
         process.kill();
         let promise = self.disk.read_file("DURABLE").unwrap_or_default();
         self.disk.write_file("DURABLE", &promise).map_err(|e| e.to_string())?;
+        self.forget_checkpoints();
         let places = places(&self.disk);
         if let Some(hit) = change(&self.disk, rot, &places, &mut rng) {
             self.counts.met(&format!("rot: {rot:?}"));

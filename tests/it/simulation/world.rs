@@ -127,6 +127,9 @@ impl World {
             Action::Past { process, at } => self.past(*process, *at)?,
             Action::Back { process, at, step } => self.back(*process, *at, step)?,
             Action::Tail { who, from } => self.tail(*who, *from)?,
+            Action::Checkpoint { process } => self.checkpoint(*process)?,
+            Action::Spoil { seed } => self.spoil(*seed),
+            Action::Fork { process, at } => self.fork(*process, *at)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
                 self.writers[*process].disk.stop_at(*call);
@@ -220,6 +223,7 @@ impl World {
             return Ok(());
         }
         self.counts.met("openings");
+        self.counts.add("openings from a checkpoint", u64::from(store.opened().checkpoint.is_some()));
         if std::mem::take(&mut self.survivors) {
             self.counts.met("survivors that went on");
         }

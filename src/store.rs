@@ -347,6 +347,15 @@ impl Inner {
         self.writable()?.join(stay, &mut Newer::of(self))
     }
 
+    /// For a write that names a frame: another process may have appended it, and this one not folded it yet.
+    ///
+    /// # Errors
+    /// As [`Inner::begin`].
+    fn catch_up_to(&self, frame: Frame) -> Result<()> {
+        self.writable()?;
+        if frame > self.state().frame() { self.begin(Stay::Commit).map(drop) } else { Ok(()) }
+    }
+
     /// Looks into the index of frames.
     pub(crate) fn index<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         match &self.log {

@@ -105,6 +105,7 @@ impl Source {
         if self.is_past() {
             return Err(Error::ReadOnly);
         }
+        self.inner().catch_up_to(frame)?;
         let mut history = self.history::<T>(handle, key);
         past::check(&history.store, frame)?;
         for version in &mut history {

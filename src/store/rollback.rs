@@ -42,7 +42,7 @@ impl Workspace {
 
 impl Inner {
     fn rollback(self: &Arc<Self>, path: &str, frame: Frame, origin: Option<&Origin>) -> Result<RolledBack> {
-        self.writable()?;
+        self.catch_up_to(frame)?;
         let then = Past::at(self, frame)?.reading();
         loop {
             let handles = self.handles_in(path, &then);

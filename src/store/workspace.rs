@@ -118,7 +118,7 @@ impl Source {
         Source::new(To::Tx(pending))
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    pub(super) fn inner(&self) -> &Arc<Inner> {
         match &self.to {
             To::Live(inner) => inner,
             To::Past(past) => past.inner(),

@@ -245,3 +245,18 @@ fn any_history_goes_back_to_any_of_its_frames_and_forth_again() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_way_back_may_name_a_frame_that_another_process_has_just_written() {
+    let disk = MemoryDisk::new();
+    let open = || Options::new().writers(Writers::Many).open_on(Arc::new(disk.clone())).unwrap();
+    let (one, other) = (open(), open());
+    other.root().notes().remember("key", "a note", "1").unwrap();
+    other.root().notes().remember("key", "a note", "2").unwrap();
+    assert_eq!(one.root().notes().restore("key", Frame(1)).unwrap(), Restored::Saved);
+    assert_eq!(other.root().notes().restore("key", Frame(2)).unwrap(), Restored::Saved);
+    assert_eq!(one.root().rollback(Frame(4)).unwrap().frame, None, "it is the last one's state");
+    other.root().notes().forget("key").unwrap();
+    assert_eq!(one.root().rollback(Frame(4)).unwrap().frame, Some(Frame(6)));
+    assert!(matches!(one.root().rollback(Frame(7)), Err(Error::NoSuchFrame { .. })));
+}

@@ -36,7 +36,8 @@
 //! - A durable write waits for the disk: about one `fdatasync`, shared by all that write at the time.
 //!   [`Durability::Os`] acknowledges earlier, and a loss of power may then take back what is above
 //!   [`Store::durable`].
-//! - History is kept: the log grows with every change, also with every overwritten one.
+//! - History is kept: the log grows with every change, also with every overwritten one. Opening begins at the newest
+//!   checkpoint, which the store makes by itself as the log grows; [`Options::checkpoint_distance`] says how often.
 //! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
 //!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
 //!   [`Options::map`]`(false)` reads by position instead.

@@ -20,6 +20,8 @@ pub mod snapshot;
 
 pub mod intent;
 
+pub mod retention;
+
 pub mod checkpoint;
 
 pub mod json;

@@ -94,13 +94,13 @@ pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use error::{Error, Result};
 pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
-pub use log::{Durability, Forked, Writers};
+pub use log::{Durability, Forked, Retention, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{
-    Clock, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace,
+    Clock, Compaction, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace,
 };
 pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 

@@ -9,6 +9,7 @@
 
 mod bulk;
 mod commit;
+mod compact;
 mod diff;
 mod exclusive;
 mod fork;
@@ -18,6 +19,7 @@ pub mod name;
 mod options;
 mod past;
 mod pasts;
+mod retention;
 mod rollback;
 mod saving;
 mod tail;
@@ -28,6 +30,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 pub use commit::Limits;
 pub(crate) use commit::{Change, Stamp};
+pub use compact::Compaction;
 pub use diff::Diff;
 pub use exclusive::Tx;
 pub use history::History;
@@ -411,6 +414,7 @@ impl CatchUp for Newer<'_> {
             *state = fold.state;
         }
         swap();
+        self.inner.pasts.retain(&self.inner.files);
     }
 }
 

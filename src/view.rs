@@ -8,6 +8,7 @@
 //! original afterwards. Equal histories give equal snapshot bytes. Nothing here panics on what a log may hold.
 
 pub(crate) mod back;
+pub(crate) mod base;
 pub mod diff;
 pub mod episodic;
 pub mod history;
@@ -66,11 +67,26 @@ pub trait View: Default + Clone {
     /// Applies one delta, or one item of a snapshot.
     fn apply(&mut self, place: Place, time: Time, op: &Op<'_>);
 
+    /// What configures a fresh view the same, and how many items a snapshot has.
+    fn snapshot_head(&self) -> (Config<'static>, usize);
+
+    /// Hands out the items of a snapshot in their order, each with the head of its chain.
+    ///
+    /// # Errors
+    /// A body cannot be read; whatever `item` answers.
+    fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()>;
+
     /// The snapshot bytes.
     ///
     /// # Errors
     /// A body cannot be read.
-    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>>;
+    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
+        let (config, items) = self.snapshot_head();
+        let head = Op::Snapshot { config, items: items as u64, continues: false };
+        let mut writer = SnapshotWriter::new(&head).map_err(BadSnapshot::from)?;
+        self.items(bodies, &mut |_, op| Ok(writer.item(op).map_err(BadSnapshot::from)?))?;
+        Ok(writer.finish())
+    }
 
     /// How many notes, rows, episodes or entries a read can see.
     fn len(&self) -> usize;
@@ -295,11 +311,6 @@ fn read<R>(
         Err(reason) => Err(reason),
     };
     taken.map_err(|reason| bodies.corrupt(at, frame, reason))
-}
-
-fn begin_snapshot(config: Config<'_>, items: usize) -> Result<SnapshotWriter> {
-    let head = Op::Snapshot { config, items: items as u64, continues: false };
-    SnapshotWriter::new(&head).map_err(|reason| BadSnapshot::from(reason).into())
 }
 
 /// The canonical JSON text of a body, read back.

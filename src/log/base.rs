@@ -37,8 +37,8 @@ impl Log {
     /// the change, if it was stated.
     pub fn begin_with(&self, base: &Base<'_>, catch_up: &mut dyn CatchUp) -> Result<()> {
         // Nobody appends from the look at the empty log to the end of the change.
-        let mut tail = locked(&self.tail);
         let _shape = locked(&self.shape);
+        let mut tail = locked(&self.tail);
         self.check_poison()?;
         let empty =
             tail.as_ref().map(|tail| tail.ordinal == 0 && tail.place.frames == 0).ok_or(Error::Closed)?;
@@ -70,7 +70,7 @@ impl Log {
     }
 
     /// Drops the own view of the files and folds anew; the lock stays where it is.
-    fn open_anew(&self, slot: &mut Option<Tail>, catch_up: &mut dyn CatchUp) -> Result<()> {
+    pub(super) fn open_anew(&self, slot: &mut Option<Tail>, catch_up: &mut dyn CatchUp) -> Result<()> {
         let lock = self.group.take_lock().ok_or(Error::Closed)?;
         let now = catch_up.now();
         let mut opening = open_locked(&self.disk, self.options, lock, now, catch_up.fold())?;

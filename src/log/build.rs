@@ -1,8 +1,10 @@
-//! A file of the log, built whole in memory from frames of others and from new ones.
+//! A file of the log, built from frames of others and from new ones: whole in memory, or drained piece by piece.
 //!
 //! It owns what makes frames one file: salt, own offsets, the chain of checksums, the count and digest of the
 //! seal. What a frame says (number, time, promise, writer, content) it takes over. It does not know where the
 //! bytes go.
+
+use xxhash_rust::xxh3::Xxh3;
 
 use super::settle::{random, random_writer};
 use super::verify::promise_max;
@@ -18,9 +20,12 @@ use crate::position::{Frame, Time};
 use crate::segment::Chain;
 
 /// A file under construction.
-#[derive(Debug)]
 pub(super) struct Build {
+    /// What was built and not drained yet, and where it begins.
     bytes: Vec<u8>,
+    at: u64,
+    /// Over the frames that were drained.
+    drained: Xxh3,
     salt: u64,
     seed: Seed,
     chain: Chain,
@@ -36,6 +41,12 @@ pub(super) fn header_area(header: &SegmentHeader) -> Vec<u8> {
     area
 }
 
+/// The part of bytes that stand at a place of a file, which is of its frames.
+fn frames(at: u64, bytes: &[u8]) -> &[u8] {
+    let header = usize::try_from(FRAMES_START.saturating_sub(at)).unwrap_or(usize::MAX);
+    bytes.get(header..).unwrap_or_default()
+}
+
 impl Build {
     /// Begins a file with this header, whose salt is replaced by a new one. `chain` is where the file before it
     /// ended.
@@ -46,7 +57,8 @@ impl Build {
         let header = SegmentHeader { salt: random(disk)?, ..header };
         let (bytes, seed) = (header_area(&header), Seed::new(header.salt));
         let (chain, writer) = (Chain::start(number, time), random_writer(disk)?);
-        Ok(Build { bytes, salt: header.salt, seed, chain, frames: 0, writer })
+        let (at, drained) = (0, Xxh3::new());
+        Ok(Build { bytes, at, drained, salt: header.salt, seed, chain, frames: 0, writer })
     }
 
     /// The last number and time so far.
@@ -59,9 +71,38 @@ impl Build {
         self.salt
     }
 
-    /// The file so far.
+    /// The file so far, unless a part of it was drained.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// How long the file is so far.
+    pub(super) fn len(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+
+    /// Hands out what was built since the last time, and where it stands, if it is at least so many bytes.
+    ///
+    /// # Errors
+    /// Whatever `put` answers.
+    pub(super) fn drain(
+        &mut self,
+        at_least: usize,
+        put: impl FnOnce(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if self.bytes.len() < at_least {
+            return Ok(());
+        }
+        put(self.at, &self.bytes)?;
+        self.drained.update(frames(self.at, &self.bytes));
+        self.at += self.bytes.len() as u64;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    /// How many frames it has.
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// Takes over a frame of another file: all that it says stays, except that a time which would go back is raised
@@ -106,8 +147,9 @@ impl Build {
     /// # Errors
     /// As [`Build::copy`].
     pub(super) fn seal(&mut self, nonce: u64, old: Option<&FrameHeader>) -> Result<()> {
-        let frames = self.bytes.get(FRAMES_START as usize..).unwrap_or_default();
-        let seal = Seal { frames: self.frames, digest: xxhash_rust::xxh3::xxh3_128(frames), nonce };
+        let mut digest = self.drained.clone();
+        digest.update(frames(self.at, &self.bytes));
+        let seal = Seal { frames: self.frames, digest: digest.digest128(), nonce };
         let own = self.own(FrameKind::Seal, self.chain.number);
         self.put(old.cloned().unwrap_or(own), &seal.encode())
     }
@@ -129,7 +171,7 @@ impl Build {
     }
 
     fn put(&mut self, mut header: FrameHeader, payload: &[u8]) -> Result<()> {
-        header.own_offset = self.offset(self.bytes.len())?;
+        header.own_offset = self.offset(self.len())?;
         header.previous_crc = self.chain.previous_crc;
         header.time = header.time.max(self.chain.time);
         header.durable = header.durable.min(promise_max(&header));
@@ -140,18 +182,18 @@ impl Build {
             payload::reseed(envelopes, &self.seed).map_err(|reason| self.unsound(&header, reason))?;
         }
         let crc = frame::finish(&mut buffer, &mut header, &self.seed);
-        self.offset(self.bytes.len() + buffer.len())?;
+        self.offset(self.len() + buffer.len() as u64)?;
         self.bytes.extend_from_slice(&buffer);
         self.chain = Chain { previous_crc: crc, number: header.number, time: header.time };
         self.frames += 1;
         Ok(())
     }
 
-    fn offset(&self, offset: usize) -> Result<u32> {
+    fn offset(&self, offset: u64) -> Result<u32> {
         u32::try_from(offset).map_err(|_| Error::TooLarge {
             what: "a file of the log in bytes",
             limit: u64::from(u32::MAX),
-            found: offset as u64,
+            found: offset,
         })
     }
 

@@ -6,13 +6,14 @@
 //! held throughout, and an INTENT that was found has been finished.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::intent::{self, INTENT};
 use super::settle::{self, QUARANTINE, random};
 use crate::codec::intent::{Drop as Dropped, Intent, Move};
 use crate::codec::segment::StoreId;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Damage, Error, Evidence, Result};
 use crate::position::Frame;
 use crate::segment::LOG_DIR;
@@ -27,6 +28,43 @@ pub(super) struct Change<'d> {
     intent: Intent,
     /// Paths of what was made for it: removed unless it is stated.
     made: Vec<String>,
+}
+
+/// A file of a change, while it is written.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    file: Arc<dyn File>,
+    display: PathBuf,
+}
+
+impl NewFile {
+    /// Makes room for so many bytes, so that writing them cannot fail for want of space.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn reserve(&self, bytes: u64) -> Result<()> {
+        self.file.allocate(bytes).map_err(self.io("reserving space for"))
+    }
+
+    /// Writes bytes at a place.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(offset, bytes).map_err(self.io("writing"))
+    }
+
+    /// Makes durable all that was written. Without it the change must not be stated.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn finish(&self) -> Result<()> {
+        self.file.sync_data().map_err(self.io("syncing"))
+    }
+
+    fn io(&self, doing: &'static str) -> impl Fn(std::io::Error) -> Error + '_ {
+        move |e| Error::io(doing, &self.display, e)
+    }
 }
 
 impl<'d> Change<'d> {
@@ -61,6 +99,16 @@ impl<'d> Change<'d> {
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::Io`].
     pub(super) fn build(&mut self, target: String, salt: u64, bytes: &[u8], reserved: u64) -> Result<()> {
+        let file = self.create(target, salt, reserved.max(bytes.len() as u64))?;
+        file.write(0, bytes)?;
+        file.finish()
+    }
+
+    /// Begins a new file of the log that takes the place of `target`, with room for so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Io`].
+    pub(super) fn create(&mut self, target: String, salt: u64, reserved: u64) -> Result<NewFile> {
         let temporary = format!("{:016x}.{}.tmp", self.intent.id, self.intent.moves.len());
         let path = format!("{LOG_DIR}/{temporary}");
         let io = |doing| {
@@ -69,16 +117,20 @@ impl<'d> Change<'d> {
         };
         let file = self.disk.open(&path, Access::Create).map_err(io("creating"))?;
         self.made.push(path.clone());
-        file.allocate(reserved.max(bytes.len() as u64)).map_err(io("reserving space for"))?;
-        file.write_at(0, bytes).map_err(io("writing"))?;
-        file.sync_data().map_err(io("syncing"))?;
+        let new = NewFile { file, display: self.disk.root().join(&path) };
+        new.reserve(reserved)?;
         self.intent.moves.push(Move { temporary, target, salt });
-        Ok(())
+        Ok(new)
     }
 
     /// Takes a file of the log away.
     pub(super) fn drop_file(&mut self, name: String) {
-        self.intent.drops.push(Dropped { directory: LOG_DIR.to_owned(), name });
+        self.drop_in(LOG_DIR, name);
+    }
+
+    /// Takes a file of `log`, `checkpoints` or `quarantine` away.
+    pub(super) fn drop_in(&mut self, directory: &str, name: String) {
+        self.intent.drops.push(Dropped { directory: directory.to_owned(), name });
     }
 
     /// States the change and carries it out.

@@ -81,7 +81,8 @@ pub struct Log {
     pub(super) durable_file: Mutex<Arc<dyn File>>,
     /// The lock, and who writes under it.
     pub(super) group: Group,
-    /// Held by whoever changes which files the store has: a change of several files, a checkpoint.
+    /// Held by whoever changes which files the store has: a change of several files, a checkpoint. Taken before
+    /// `tail`.
     pub(super) shape: Mutex<()>,
 }
 
@@ -267,7 +268,13 @@ impl Log {
         self.finish_sync(synced)
     }
 
-    fn finish_sync(&self, synced: Result<()>) -> Result<()> {
+    /// Waits for the sync under way; none begins until [`Log::finish_sync`].
+    pub(super) fn begin_sync(&self) {
+        let mut busy = self.idle();
+        *busy = true;
+    }
+
+    pub(super) fn finish_sync(&self, synced: Result<()>) -> Result<()> {
         let result = synced.map_err(|e| self.poison(e));
         *locked(&self.busy) = false;
         self.turn.notify_all();

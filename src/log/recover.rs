@@ -23,8 +23,17 @@ use crate::position::{Frame, Position, SegmentId, Time};
 use crate::segment::{Chain, LOG_DIR, Opened, Segment, SegmentOptions, Step, Walk};
 
 /// The names that a store's directory may hold.
-pub const ROOT_NAMES: [&str; 7] =
-    ["LOCK", "DURABLE", "INTENT", "INTENT.tmp", "log", "checkpoints", "quarantine"];
+pub const ROOT_NAMES: [&str; 9] = [
+    "LOCK",
+    "DURABLE",
+    "RETENTION",
+    "RETENTION.tmp",
+    "INTENT",
+    "INTENT.tmp",
+    "log",
+    "checkpoints",
+    "quarantine",
+];
 
 /// What a log is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

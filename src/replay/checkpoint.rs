@@ -251,10 +251,10 @@ impl Checkpoints {
 }
 
 /// Whether the log has grown enough behind the last checkpoint for the next one. `last` is where in the log that one
-/// is, and how long it is. A quarter of the way is left for
-/// what is appended while that one is written.
+/// is, and how long it is; one that is farther than the log is long belongs to what was dropped since. A quarter of the
+/// way is left for what is appended while that one is written.
 pub fn is_due(last: Option<(u64, u64)>, log_bytes: u64, distance: u64) -> bool {
-    let (at, size) = last.unwrap_or_default();
+    let (at, size) = last.filter(|(at, _)| *at <= log_bytes).unwrap_or_default();
     log_bytes.saturating_sub(at) >= distance.max(size / 4) / 4 * 3
 }
 

@@ -69,6 +69,12 @@ impl Pasts {
         Some(known)
     }
 
+    /// Lets go of the states whose files are not the log's any more, and of those files.
+    pub(super) fn retain(&self, files: &Files) {
+        let now = files.now();
+        locked(&self.kept).retain(|kept| begins_with(&now, &kept.files));
+    }
+
     fn keep(&self, known: Known, files: &Files) {
         let files = files.now();
         let mut kept = locked(&self.kept);

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use imbl::Vector;
 
 use super::saved::{self, Loader, Saved, SavedPosition, Saver};
-use super::{Bodies, View, begin_snapshot, read};
+use super::{Bodies, View, read};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Record};
 use crate::codec::json::Json;
-use crate::codec::snapshot::BadSnapshot;
 use crate::codec::wire::Malformed;
 use crate::error::Result;
-use crate::position::{Frame, Place, Position, Time};
+use crate::position::{Frame, Last, Place, Position, Time};
 
 /// The state of a ring of episodes.
 #[derive(Clone, Debug, Default)]
@@ -127,17 +126,18 @@ impl View for EpisodicView {
         }
     }
 
-    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
-        let mut writer = begin_snapshot(Config::Episodic(self.max), self.ring.len())?;
-        for entry in &self.ring {
-            if let Some(entry) = entry {
-                entry.with(bodies, |record| writer.item(&Op::Record(record.clone())))?;
-            } else {
-                let op = Op::Erased { kind: HandleKind::Episodic, class: Class::Put, tokens: 0 };
-                writer.item(&op).map_err(BadSnapshot::from)?;
+    fn snapshot_head(&self) -> (Config<'static>, usize) {
+        (Config::Episodic(self.max), self.ring.len())
+    }
+
+    fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
+        let none = Last::default();
+        self.ring.iter().try_for_each(|entry| match entry {
+            Some(entry) => {
+                entry.with(bodies, |record| Ok(item(none, &Op::Record(record.clone()))))?
             }
-        }
-        Ok(writer.finish())
+            None => item(none, &Op::Erased { kind: HandleKind::Episodic, class: Class::Put, tokens: 0 }),
+        })
     }
 
     fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use super::packed::{ByteOrder, Entry, Order, Packed, Record};
 use super::saved::{Loader, Saved, Saver};
 use super::text::pattern::Pattern;
 use super::text::{self, DAMAGED_BODY, MATCHES_SHOWN_MAX, code_points_before};
-use super::{Bodies, View, begin_snapshot, json, read};
+use super::{Bodies, View, json, read};
 use crate::codec::delta::{self, Body, Config, Op};
 use crate::codec::json::Json;
 use crate::codec::wire::{Malformed, Reader, put};
@@ -265,12 +265,13 @@ impl View for NotesView {
         }
     }
 
-    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
-        let mut writer = begin_snapshot(Config::Notes, self.notes.len())?;
-        for head in self.heads() {
-            head.with(bodies, |note| writer.item(&Op::Remember(note.clone())))?;
-        }
-        Ok(writer.finish())
+    fn snapshot_head(&self) -> (Config<'static>, usize) {
+        (Config::Notes, self.notes.len())
+    }
+
+    fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
+        self.heads()
+            .try_for_each(|head| head.with(bodies, |note| Ok(item(head.last, &Op::Remember(note.clone()))))?)
     }
 
     fn len(&self) -> usize {

@@ -18,7 +18,7 @@ use self::filter::Filter;
 use self::rows::{RowPlace, Rows};
 use super::packed::{ByteOrder, Entry, Packed, Record};
 use super::saved::{Loader, Saved, Saver};
-use super::{Bodies, View, begin_snapshot, json, read};
+use super::{Bodies, View, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
 use crate::codec::wire::{Malformed, Reader, put};
@@ -292,13 +292,13 @@ impl View for VectorView {
         }
     }
 
-    fn snapshot(&self, bodies: &dyn Bodies) -> Result<Vec<u8>> {
-        let identity = self.identity.as_deref().cloned();
-        let mut writer = begin_snapshot(Config::Vector(identity), self.ids.len())?;
-        for row in self.heads() {
-            row.with(bodies, |upsert| writer.item(&Op::Upsert(upsert.clone())))?;
-        }
-        Ok(writer.finish())
+    fn snapshot_head(&self) -> (Config<'static>, usize) {
+        (Config::Vector(self.identity.as_deref().cloned()), self.ids.len())
+    }
+
+    fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
+        self.heads()
+            .try_for_each(|row| row.with(bodies, |upsert| Ok(item(row.last, &Op::Upsert(upsert.clone()))))?)
     }
 
     fn len(&self) -> usize {

@@ -12,12 +12,11 @@ use imbl::Vector;
 
 use super::saved::{self, Loader, Saved, Saver};
 use super::text::fold_line;
-use super::{Bodies, View, begin_snapshot};
+use super::{Bodies, View};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Push};
-use crate::codec::snapshot::BadSnapshot;
 use crate::codec::wire::Malformed;
 use crate::error::Result;
-use crate::position::{Place, Time};
+use crate::position::{Last, Place, Time};
 
 /// The budget of a scratchpad that was not configured, in tokens.
 pub const DEFAULT_TOKEN_BUDGET: u64 = 2048;
@@ -143,17 +142,19 @@ impl View for WorkingView {
         }
     }
 
-    fn snapshot(&self, _: &dyn Bodies) -> Result<Vec<u8>> {
-        let mut writer = begin_snapshot(Config::Working(self.budget), self.entries.len())?;
-        for Entry { tokens, said } in &self.entries {
+    fn snapshot_head(&self) -> (Config<'static>, usize) {
+        (Config::Working(self.budget), self.entries.len())
+    }
+
+    fn items(&self, _: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
+        self.entries.iter().try_for_each(|Entry { tokens, said }| {
             let tokens = *tokens;
             let op = match said {
                 Some(Said { label, content }) => Op::Push(Push { label, content, tokens }),
                 None => Op::Erased { kind: HandleKind::Working, class: Class::Put, tokens },
             };
-            writer.item(&op).map_err(BadSnapshot::from)?;
-        }
-        Ok(writer.finish())
+            item(Last::default(), &op)
+        })
     }
 
     fn len(&self) -> usize {

@@ -38,6 +38,8 @@
 //!   [`Store::durable`].
 //! - History is kept: the log grows with every change, also with every overwritten one. Opening begins at the newest
 //!   checkpoint, which the store makes by itself as the log grows; [`Options::checkpoint_distance`] says how often.
+//! - History is kept: the log grows with every change, also with every overwritten one, until [`Store::compact`]
+//!   drops what is before a frame.
 //! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
 //!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
 //!   [`Options::map`]`(false)` reads by position instead.
@@ -100,7 +102,8 @@ pub use replay::steps::Step;
 pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{
-    Clock, Compaction, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx, Workspace,
+    Clock, Compaction, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx,
+    Workspace,
 };
 pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 

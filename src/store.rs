@@ -189,6 +189,11 @@ impl Store {
         }
     }
 
+    /// The oldest frame that can be looked at: 0, unless history was compacted.
+    pub fn oldest(&self) -> Frame {
+        self.inner.index(|index| index.oldest())
+    }
+
     /// Makes durable all that was written before the call.
     ///
     /// # Errors

@@ -360,7 +360,11 @@ fn build_base(
             part = parts.next();
         }
         let Some((build, file, ..)) = &mut part else {
-            return Err(Error::Invalid { what: "the base", found: "more".into(), expected: "what was measured" });
+            return Err(Error::Invalid {
+                what: "the base",
+                found: "more".into(),
+                expected: "what was measured",
+            });
         };
         build.base(payload, deltas)?;
         build.drain(PIECE_BYTES, |at, bytes| file.write(at, bytes))

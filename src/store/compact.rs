@@ -78,11 +78,13 @@ impl Inner {
         }
         let log = self.writable()?;
         let _turn = self.begin(Stay::Section)?;
+        drop(log.writer()?);
         let shape = log.hold_shape();
         let Some(Outlook { plan, state, bodies, frame_bytes, compaction }) = self.outlook(before()?)? else {
             return Ok(self.nothing());
         };
-        let mut pour = |put: &mut dyn FnMut(&[u8], u16) -> Result<()>| state.state.base(&bodies, frame_bytes, put);
+        let mut pour =
+            |put: &mut dyn FnMut(&[u8], u16) -> Result<()>| state.state.base(&bodies, frame_bytes, put);
         log.compact(&shape, &plan, &mut pour, &mut Newer::of(self))?;
         Ok(Compaction { done: true, used_after: self.files.size().used, ..compaction })
     }
@@ -97,7 +99,8 @@ impl Inner {
         let near = self.index(|index| Near::of(index, first));
         let (segment_bytes, frame) = (self.options.segment_bytes, (first, state.state.time()));
         let frame_bytes = base_frame_bytes(segment_bytes);
-        let mut pour = |put: &mut dyn FnMut(&[u8], u16) -> Result<()>| state.state.base(&bodies, frame_bytes, put);
+        let mut pour =
+            |put: &mut dyn FnMut(&[u8], u16) -> Result<()>| state.state.base(&bodies, frame_bytes, put);
         let plan = Plan::new(&files, near, frame, segment_bytes, &mut pour)?;
         let compaction = Compaction {
             done: false,

@@ -22,7 +22,12 @@ impl State {
     ///
     /// # Errors
     /// [`Error::TooLarge`]: an item that fills a frame alone. A body cannot be read; whatever `put` answers.
-    pub(crate) fn base(&self, bodies: &dyn Bodies, frame_bytes: usize, put: &mut FrameSink<'_>) -> Result<()> {
+    pub(crate) fn base(
+        &self,
+        bodies: &dyn Bodies,
+        frame_bytes: usize,
+        put: &mut FrameSink<'_>,
+    ) -> Result<()> {
         let mut frames = Frames::new(frame_bytes, put);
         for handle in self.handles() {
             match handle.kind {

@@ -133,9 +133,7 @@ impl View for EpisodicView {
     fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
         let none = Last::default();
         self.ring.iter().try_for_each(|entry| match entry {
-            Some(entry) => {
-                entry.with(bodies, |record| Ok(item(none, &Op::Record(record.clone()))))?
-            }
+            Some(entry) => entry.with(bodies, |record| Ok(item(none, &Op::Record(record.clone()))))?,
             None => item(none, &Op::Erased { kind: HandleKind::Episodic, class: Class::Put, tokens: 0 }),
         })
     }

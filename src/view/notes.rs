@@ -270,8 +270,9 @@ impl View for NotesView {
     }
 
     fn items(&self, bodies: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
-        self.heads()
-            .try_for_each(|head| head.with(bodies, |note| Ok(item(head.last, &Op::Remember(note.clone()))))?)
+        self.heads().try_for_each(|head| {
+            head.with(bodies, |note| Ok(item(head.last, &Op::Remember(note.clone()))))?
+        })
     }
 
     fn len(&self) -> usize {

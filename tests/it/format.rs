@@ -82,6 +82,11 @@ fn the_layout_tables_are_the_constants_of_the_codec() {
             "DURABLE",
             fields!(segment::durable_file: MAGIC VERSION CRC STORE_ID FRAME SEGMENT OFFSET RESERVED),
         ),
+        (
+            &segments,
+            "RETENTION",
+            fields!(mnemolog::codec::retention::retention_file: MAGIC VERSION CRC STORE_ID UNIT AMOUNT RESERVED),
+        ),
         (&segments, "INTENT", fields!(mnemolog::codec::intent::intent_header: MAGIC VERSION CRC STORE_ID)),
         (
             &frames,
@@ -113,7 +118,7 @@ fn every_layout_table_is_among_those_that_are_checked() {
     let count = |file| page(file).lines().filter(|line| line.starts_with("| offset | size |")).count();
     assert_eq!(
         ["segment.md", "frame.md", "delta.md", "README.md", "checkpoint.md"].map(count),
-        [4, 2, 2, 0, 1]
+        [5, 2, 2, 0, 1]
     );
 }
 
@@ -122,6 +127,7 @@ fn the_magics_stand_in_the_tables() {
     for (file, heading, magic) in [
         ("segment.md", "Segment header", segment::SEGMENT_MAGIC),
         ("segment.md", "DURABLE", segment::DURABLE_MAGIC),
+        ("segment.md", "RETENTION", mnemolog::codec::retention::RETENTION_MAGIC),
         ("segment.md", "INTENT", INTENT_MAGIC),
         ("delta.md", "Snapshot bytes", snapshot::SNAPSHOT_MAGIC),
         ("checkpoint.md", "Checkpoint header", checkpoint::CHECKPOINT_MAGIC),

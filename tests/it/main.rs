@@ -4,6 +4,7 @@
 mod checkpoints;
 mod cli;
 mod back;
+mod compact;
 mod conversations;
 mod corpora;
 mod diff;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::answer;
 use crate::checkpoint::{self, Checkpoint};
+use crate::compact;
 use crate::context::{AtArg, Context};
 use crate::exit::Exit;
 use crate::render;
@@ -32,6 +33,10 @@ pub(crate) struct Info {
     pub(crate) time: Option<String>,
     /// The last frame known durable.
     pub(crate) durable: u64,
+    /// The oldest frame that can be looked at; 0 if the store was never compacted.
+    pub(crate) oldest: u64,
+    /// How much history the store keeps; null if it keeps everything.
+    pub(crate) policy: Option<String>,
     /// Files of the log.
     pub(crate) segments: usize,
     /// Their bytes, reserved space included.
@@ -81,6 +86,8 @@ pub(crate) fn run(args: Args, context: &Context) -> Result<Exit> {
         frame: store.appended().0,
         time: answer::time(store.last_time()),
         durable: store.durable().0,
+        oldest: store.oldest().0,
+        policy: compact::text(store.retention()?),
         segments: size.segments,
         bytes: size.bytes,
         used: size.used,

@@ -5,6 +5,7 @@
 
 mod answer;
 mod checkpoint;
+mod compact;
 mod context;
 mod diff;
 mod dump;
@@ -115,6 +116,9 @@ enum Verb {
     /// Save the state, so that opening the store need not fold what came before
     Checkpoint,
 
+    /// Drop the history before a moment; the state and later frames stay
+    Compact(compact::Args),
+
     /// Make a damaged store whole again, and say what it has lost
     Repair,
 
@@ -164,6 +168,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Load(args) => load::run(&args, &context),
         Verb::Verify => verify::run(&context),
         Verb::Checkpoint => checkpoint::run(&context),
+        Verb::Compact(args) => compact::run(&args, &context),
         Verb::Repair => repair::run(&context),
         Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };

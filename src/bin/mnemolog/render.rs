@@ -5,6 +5,7 @@
 
 pub(crate) mod tail;
 pub(crate) mod changes;
+pub(crate) mod compact;
 pub(crate) mod tour;
 
 use std::path::Path;
@@ -100,6 +101,12 @@ pub(crate) fn info(info: &Info) -> String {
         "store     {store}\nid        {store_id}\nformat    {format}\nframe     {frame}{time}\n\
          durable   {durable}\nlog       {files}, {bytes} bytes reserved, {used} in use"
     );
+    if info.oldest > 0 {
+        text.push_str(&format!("\noldest    frame {}; what was before is compacted", info.oldest));
+    }
+    if let Some(policy) = &info.policy {
+        text.push_str(&format!("\npolicy    {policy} of history are kept"));
+    }
     if let Some(newest) = info.checkpoints.last() {
         let (number, bytes) = (count(info.checkpoints.len() as u64, "checkpoint"), newest.bytes);
         text.push_str(&format!(

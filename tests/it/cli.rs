@@ -2,6 +2,7 @@
 
 mod bulk;
 mod checkpoint;
+mod compact;
 mod field;
 mod history;
 mod processes;

@@ -55,13 +55,14 @@ fn deltas(store: &Store, behind: Frame) -> Vec<String> {
 pub(crate) struct Memory {
     digests: BTreeMap<u64, u128>,
     deltas: Vec<String>,
+    last: Frame,
 }
 
 impl Memory {
     pub(crate) fn of(store: &Store, from: Frame) -> Memory {
         let digest = |n| Some((n, store.at(Frame(n)).ok()?.digest().expect("readable")));
         let digests = (from.0..=store.appended().0).filter_map(digest).collect();
-        Memory { digests, deltas: deltas(store, Frame::ZERO) }
+        Memory { digests, deltas: deltas(store, Frame::ZERO), last: store.appended() }
     }
 
     /// The same, with the digests of these frames alone.
@@ -84,8 +85,10 @@ impl Memory {
         let frame =
             |line: &&String| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["frame"].as_u64();
         let kept: Vec<&String> = self.deltas.iter().filter(|line| frame(line) > Some(oldest.0)).collect();
-        let found = deltas(store, oldest);
-        assert_eq!(found.iter().collect::<Vec<_>>(), kept, "{context}: deltas");
+        // What was written since is no concern of it.
+        let found: Vec<String> =
+            deltas(store, oldest).into_iter().filter(|line| frame(&line) <= Some(self.last.0)).collect();
+        assert!(found.iter().eq(kept), "{context}: other deltas behind {oldest}");
     }
 }
 

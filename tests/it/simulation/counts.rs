@@ -36,6 +36,7 @@ const WANTED: [(&str, u64); 68] = [
     ("checkpoints spoiled", 10),
     ("openings from a checkpoint", 100),
     ("forks", 20),
+    ("compactions", 20),
     ("clock went back", 50),
     ("clock went ahead", 50),
     ("pages evicted", 5),

@@ -91,6 +91,8 @@ pub(crate) enum Action {
     Spoil { seed: u64 },
     /// A process makes another store as of a frame.
     Fork { process: usize, at: u64 },
+    /// A process drops the history before a frame, drawn anew from those that are there.
+    Compact { process: usize, at: u64 },
     /// The clock goes forth or back.
     Clock { by_us: i64 },
     /// A process dies within a call to come.
@@ -201,7 +203,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(46) {
+        match self.rng.below(48) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -226,6 +228,7 @@ impl Draw {
             20..=23 => Action::Checkpoint { process },
             24 => Action::Spoil { seed: self.rng.next() },
             25 => Action::Fork { process, at: self.rng.next() },
+            26 | 27 => Action::Compact { process, at: self.rng.next() },
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

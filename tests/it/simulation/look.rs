@@ -25,6 +25,9 @@ impl World {
                 Ok(())
             }
             Err(Error::Lost { .. }) if self.truth.gone.contains(&frame) => Ok(()),
+            Err(Error::Compacted { oldest }) if frame < oldest.0 && self.truth.bases.contains(&oldest.0) => {
+                Ok(())
+            }
             Err(e) => {
                 let alive = self.writers[process].disk.is_alive();
                 self.excuse(&e, alive, "looking into the past")
@@ -41,7 +44,9 @@ impl World {
         let Some(store) = own.store.clone().filter(|_| calm) else {
             return Ok(());
         };
-        let from = Frame(from % (store.appended().0.min(self.truth.durable) + 1));
+        let last = store.appended().0.min(self.truth.durable);
+        let oldest = self.truth.oldest.min(last);
+        let from = Frame(oldest + from % (last - oldest + 1));
         let mut tail = match store.tail(from) {
             Ok(tail) => tail,
             Err(e) => return self.excuse(&e, disk.is_alive(), "beginning a tail"),

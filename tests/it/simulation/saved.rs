@@ -35,6 +35,44 @@ impl World {
         }
     }
 
+    /// A process drops the history before a frame that it has seen.
+    pub(super) fn compact(&mut self, process: usize, at: u64) -> Check {
+        let own = &self.writers[process];
+        let (disk, poisoned) = (own.disk.clone(), own.poisoned);
+        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
+            return Ok(());
+        };
+        let before = Frame(at % (store.appended().0 + 2));
+        // Behind lost frames the history begins with them.
+        let mut oldest = before.0.saturating_sub(1);
+        while self.truth.gone.contains(&oldest) {
+            oldest -= 1;
+        }
+        self.truth.bases.insert(oldest);
+        self.truth.oldest = self.truth.oldest.max(oldest);
+        let done = store.compact(before, false);
+        self.note_faults();
+        match done {
+            Ok(done) => {
+                self.counts.met(if done.done { "compactions" } else { "compactions with nothing to drop" });
+                self.truth.found(store.appended().0, &|| held(&disk, &store), true)?;
+                self.truth.claimed(store.durable().0)?;
+                ensure!(done.oldest.0 >= oldest, "{done:?}: the oldest was to be {oldest}");
+                ensure!(self.truth.bases.contains(&done.oldest.0), "nobody asked for {done:?}");
+                let gone = oldest == 0 || matches!(store.at(Frame(0)), Err(Error::Compacted { .. }));
+                ensure!(gone, "frame 0 is there behind a base");
+                Ok(())
+            }
+            Err(e) => {
+                self.writers[process].poisoned |=
+                    matches!(e, Error::Poisoned { .. } | Error::OutcomeUnknown { .. });
+                // A body that a fault kept from being read is told as a corrupt one.
+                let read = self.fired && matches!(e, Error::Corrupt { .. });
+                if read { Ok(()) } else { self.excuse(&e, disk.is_alive(), "compacting") }
+            }
+        }
+    }
+
     /// A bit of a checkpoint flips.
     pub(super) fn spoil(&mut self, seed: u64) {
         let mut rng = Rng::new(seed);
@@ -64,7 +102,8 @@ impl World {
         let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
             return Ok(());
         };
-        let frame = at % (store.appended().0 + 1);
+        let (last, oldest) = (store.appended().0, self.truth.oldest.min(store.appended().0));
+        let frame = oldest + at % (last - oldest + 1);
         let target = MemoryDisk::seeded(at);
         let forked =
             store.fork_on(&(Arc::new(target.clone()) as Arc<dyn mnemolog::disk::Disk>), Frame(frame));

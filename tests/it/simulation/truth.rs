@@ -17,6 +17,10 @@ pub(crate) struct Truth {
     pub(crate) durable: u64,
     /// Frames that repairs lost.
     pub(crate) gone: BTreeSet<u64>,
+    /// The oldest frame that nobody tried to drop.
+    pub(crate) oldest: u64,
+    /// Frames that somebody tried to make the oldest.
+    pub(crate) bases: BTreeSet<u64>,
 }
 
 pub(crate) type Check<T = ()> = Result<T, String>;
@@ -28,6 +32,8 @@ impl Truth {
             tails: vec![Vec::new()],
             durable: 0,
             gone: BTreeSet::new(),
+            oldest: 0,
+            bases: BTreeSet::new(),
         }
     }
 

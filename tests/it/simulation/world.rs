@@ -130,6 +130,7 @@ impl World {
             Action::Checkpoint { process } => self.checkpoint(*process)?,
             Action::Spoil { seed } => self.spoil(*seed),
             Action::Fork { process, at } => self.fork(*process, *at)?,
+            Action::Compact { process, at } => self.compact(*process, *at)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
                 self.writers[*process].disk.stop_at(*call);
@@ -297,15 +298,17 @@ impl World {
     fn back(&mut self, process: usize, at: usize, step: &Step) -> Check {
         let Some(store) = self.store(process)?.filter(|_| self.truth.gone.is_empty()) else { return Ok(()) };
         // A process looks back on what it has seen, not on what others appended since.
-        let frames = self.truth.last().min(store.appended().0) + 1;
+        let last = self.truth.last().min(store.appended().0);
+        let oldest = self.truth.oldest.min(last);
+        let there = |frame: &u64| oldest + frame % (last - oldest + 1);
         self.counts.met("ways back");
         self.write(
             process,
             at,
             &match step {
-                Step::RestoreNote(key, frame) => Step::RestoreNote(key.clone(), frame % frames),
-                Step::RestoreRow(key, frame) => Step::RestoreRow(key.clone(), frame % frames),
-                Step::Rollback(frame) => Step::Rollback(frame % frames),
+                Step::RestoreNote(key, frame) => Step::RestoreNote(key.clone(), there(frame)),
+                Step::RestoreRow(key, frame) => Step::RestoreRow(key.clone(), there(frame)),
+                Step::Rollback(frame) => Step::Rollback(there(frame)),
                 other => other.clone(),
             },
         )

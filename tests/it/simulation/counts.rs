@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 68] = [
+const WANTED: [(&str, u64); 69] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),

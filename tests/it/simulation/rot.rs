@@ -286,6 +286,11 @@ fn change(disk: &MemoryDisk, rot: Rot, places: &[Place], rng: &mut Rng) -> Optio
             Some(BTreeSet::new())
         }
         Rot::NoFile => {
+            // Whether a part of a base is missing with it, nobody could tell: that is not repaired.
+            let is_base = |path: &String| path.ends_with(".base");
+            if place.path == places.first()?.path && disk.files().iter().any(is_base) {
+                return None;
+            }
             disk.remove_file(&place.path).ok()?;
             Some(touched(&place.path, 0, usize::MAX))
         }

@@ -13,11 +13,15 @@ impl World {
         let own = &self.writers[process];
         let Some(store) = own.store.clone().filter(|_| !own.poisoned) else { return Ok(()) };
         let frame = at % (store.appended().0 + 1);
-        let held = store.at(Frame(frame)).map(|past| self.disk.undisturbed(|| model::held_at(&past)));
+        let past = store.at(Frame(frame));
+        // It may have died in a call that a past can do without.
+        let alive = self.writers[process].disk.is_alive();
+        let held = past.map(|past| alive.then(|| self.disk.undisturbed(|| model::held_at(&past))));
         self.note_faults();
         match held {
-            Ok(_) if self.fired || !self.writers[process].disk.is_alive() => Ok(()),
-            Ok(held) => {
+            Ok(None) => Ok(()),
+            Ok(_) if self.fired => Ok(()),
+            Ok(Some(held)) => {
                 self.counts.met("looks into the past");
                 let differs = self.truth.state(frame).is_some_and(|state| **state != held);
                 ensure!(!self.truth.gone.contains(&frame), "frame {frame} is lost, and shown");

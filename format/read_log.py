@@ -443,9 +443,12 @@ class Envelope:
 
     def check(self):
         if self.kind == ORIGIN or self.cls == ORIGIN_CLASS:
-            bare = not (self.flags or self.tokens or self.previous_index or self.previous_frame or self.width or self.id)
+            bare = not (self.flags & ~ERASED or self.tokens or self.previous_index or self.previous_frame or self.width
+                        or self.id)
             if (self.kind, self.cls) != (ORIGIN, ORIGIN_CLASS) or not bare:
                 raise Bad("an origin is more than an origin")
+            if self.flags & ERASED and any(self.body):
+                raise Bad("an erased origin holds something")
             return
         if (self.cls, self.kind) not in OPERATIONS:
             raise Bad(f"there is no operation of class {self.cls} on handles of kind {self.kind}")
@@ -530,6 +533,8 @@ def configuration(body, kind):
 
 
 def origin_of(envelope):
+    if envelope.flags & ERASED:
+        return None
     body = Body(envelope.body)
     fields = {name: body.option(body.string) for name in ("agent", "session", "tool")}
     body.end()

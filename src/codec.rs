@@ -16,6 +16,8 @@ pub mod delta;
 
 pub mod payload;
 
+pub mod blank;
+
 pub mod snapshot;
 
 pub mod intent;

@@ -19,7 +19,7 @@ pub use working::Working;
 use crate::codec::delta::{HandleKind, Op};
 use crate::codec::snapshot;
 use crate::error::Result;
-use crate::store::{Reading, Source};
+use crate::store::{Erase, Erased, Reading, Source};
 use crate::view::HandleId;
 
 /// What bringing a note or a row back did.
@@ -60,6 +60,14 @@ impl Handle {
     /// Decides on operations and writes them, see [`Source::change`].
     fn change<'a, T>(&'a self, decide: impl FnOnce(&Reading) -> Result<(Vec<Op<'a>>, T)>) -> Result<T> {
         self.source.change(&self.id.id, decide)
+    }
+
+    /// Removes everything under a key for good, or the whole handle.
+    fn erase(&self, key: Option<&str>) -> Result<Erased> {
+        self.source.erase(&match key {
+            Some(key) => Erase::key(self.id.clone(), key),
+            None => Erase::handle(self.id.clone()),
+        })
     }
 
     fn clear(&self) -> Result<()> {

@@ -10,6 +10,7 @@
 //! 2. Any frame replays, byte for byte, also what was deleted later.
 //! 3. Damage is never silent: an unclean end is cut only where nothing contradicts one, and what was cut is
 //!    kept and reported; anything else is an error that names file, offset and frame.
+//! 4. Erased means gone: [`Store::erase`] leaves no byte in any file of the store, and says so with a receipt.
 //!
 //! ```
 //! # fn main() -> Result<(), mnemolog::Error> {
@@ -40,6 +41,8 @@
 //!   checkpoint, which the store makes by itself as the log grows; [`Options::checkpoint_distance`] says how often.
 //! - History is kept: the log grows with every change, also with every overwritten one, until [`Store::compact`]
 //!   drops what is before a frame.
+//! - History is kept: the log grows with every change, also with every overwritten one. What must not stay in it is
+//!   taken out by [`Store::erase`], which writes files anew and takes its time.
 //! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
 //!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
 //!   [`Options::map`]`(false)` reads by position instead.
@@ -102,8 +105,8 @@ pub use replay::steps::Step;
 pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{
-    Clock, Compaction, Diff, History, Limits, Opened, Options, Past, RolledBack, Store, SystemClock, Tx,
-    Workspace,
+    Clock, Compaction, Diff, Erase, Erased, ErasedFile, ErasedItems, History, Limits, Opened, Options, Past,
+    RolledBack, Stays, Store, SystemClock, Tx, Workspace,
 };
 pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 

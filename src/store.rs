@@ -11,6 +11,7 @@ mod bulk;
 mod commit;
 mod compact;
 mod diff;
+mod erase;
 mod exclusive;
 mod fork;
 mod history;
@@ -26,12 +27,14 @@ mod tail;
 mod workspace;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 pub use commit::Limits;
 pub(crate) use commit::{Change, Stamp};
 pub use compact::Compaction;
 pub use diff::Diff;
+pub use erase::{Erase, Erased, ErasedFile, ErasedItems, Stays};
 pub use exclusive::Tx;
 pub use history::History;
 pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemClock};
@@ -49,7 +52,7 @@ use crate::position::{Frame, Time};
 use crate::replay::checkpoint::Checkpoints;
 use crate::replay::steps::Step;
 use crate::replay::{LogBodies, StateFold};
-use crate::segment::{Reads, SegmentOptions};
+use crate::segment::{Reads, Segment, SegmentOptions};
 use crate::view::{HandleDigest, HandleId, State};
 use lane::Lanes;
 use name::WorkspacePath;
@@ -76,6 +79,8 @@ pub(crate) struct Inner {
     lanes: Lanes,
     saving: Saving,
     pasts: Pasts,
+    /// How often files of the log were replaced.
+    generation: AtomicU64,
     options: Options,
     recovery: Recovery,
     opened: Opened,
@@ -153,6 +158,7 @@ impl Store {
                 lanes: Lanes::default(),
                 saving,
                 pasts: Pasts::new(options.pasts_bytes),
+                generation: AtomicU64::new(0),
                 options,
                 recovery,
                 opened,
@@ -376,6 +382,11 @@ impl Inner {
         &self.options
     }
 
+    /// Changes whenever the files of the log were replaced: what was read of them before may be erased by now.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     /// Makes the checkpoint that is due, then ends the log.
     fn end(&self, log: &Log) -> Result<()> {
         self.saving.close(log, &self.files, &self.state());
@@ -418,9 +429,21 @@ impl CatchUp for Newer<'_> {
         if let Some(fold) = self.fold.take() {
             *state = fold.state;
         }
+        let before = self.inner.files.now();
         swap();
         self.inner.pasts.retain(&self.inner.files);
+        if !begins_with(&self.inner.files.now(), &before) {
+            self.inner.generation.fetch_add(1, Ordering::AcqRel);
+        }
     }
+}
+
+/// Whether the files of a log are among those of another, unchanged, whoever opened them: a file that was written anew
+/// has another salt.
+fn begins_with(now: &[Arc<Segment>], files: &[Arc<Segment>]) -> bool {
+    let same =
+        |(a, b): (&Arc<Segment>, &Arc<Segment>)| a.id() == b.id() && a.header().salt == b.header().salt;
+    now.len() >= files.len() && now.iter().zip(files).all(same)
 }
 
 impl Drop for Inner {

@@ -133,8 +133,12 @@ pub struct State {
 
 impl State {
     /// Applies one delta, or one item of a snapshot, to the handle `id` of the operation's kind, which begins
-    /// to exist with it. The frame is moved by [`State::advance`].
+    /// to exist with it. What was erased with its whole handle has no id any more, and changes nothing. The frame is
+    /// moved by [`State::advance`].
     pub fn apply(&mut self, place: Place, time: Time, id: &str, op: &Op<'_>) {
+        if id.is_empty() && matches!(op, Op::Erased { .. }) {
+            return;
+        }
         match op.kind() {
             HandleKind::Notes => apply(&mut self.notes, place, time, id, op),
             HandleKind::Vector => apply(&mut self.vectors, place, time, id, op),

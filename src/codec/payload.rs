@@ -135,8 +135,8 @@ fn write(
 pub enum Decoded<'a> {
     /// A delta, or an item of one.
     Delta(Envelope<'a>),
-    /// Who wrote the frame.
-    Origin(Origin),
+    /// Who wrote the frame; none if that was erased.
+    Origin(Option<Origin>),
 }
 
 /// Whether an envelope's own checksum is looked at.
@@ -256,13 +256,18 @@ fn interpret<'a>(
         Malformed::new("handle kind", offset, expected, format!("{} of {}", fixed.class.name(), fixed.tag))
     };
     if fixed.tag == ORIGIN_TAG {
-        let bare = fixed.flags == 0 && fixed.tokens == 0 && fixed.previous == Last::default();
+        let bare = fixed.tokens == 0 && fixed.previous == Last::default();
+        let bare = bare && fixed.flags & !FLAG_ERASED == 0;
         if fixed.class != Class::Origin || !bare || !embedding.is_empty() || !id.is_empty() {
             return Err(bad("a bare origin"));
         }
+        if fixed.flags & FLAG_ERASED != 0 {
+            r.zeros("erased body", r.rest().len())?;
+            return Ok(Decoded::Origin(None));
+        }
         let origin = take(&mut r, "origin")?;
         ended(&r)?;
-        return Ok(Decoded::Origin(origin));
+        return Ok(Decoded::Origin(Some(origin)));
     }
     let kind = HandleKind::from_tag(fixed.tag).ok_or_else(|| bad("a kind from 1 to 5"))?;
     combination(kind, fixed, !embedding.is_empty()).map_err(bad)?;
@@ -373,7 +378,7 @@ fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
 ///
 /// The walk also holds the structure: items stand behind a head of their handle, as many as it says, and
 /// (for [`Deltas::of`]) the frame has as many deltas as its header says. Behind an erased head, whose count
-/// is gone, every item is erased.
+/// is gone, every item is erased; they are nothing any more, and the walk passes them.
 #[derive(Clone, Debug)]
 pub struct Deltas<'a> {
     rest: &'a [u8],
@@ -419,7 +424,7 @@ impl<'a> Deltas<'a> {
             && let (Decoded::Origin(origin), rest) = decode(payload, offset, Trust::Frame)?
         {
             deltas.offset += (payload.len() - rest.len()) as u64;
-            (deltas.origin, deltas.rest) = (Some(origin), rest);
+            (deltas.origin, deltas.rest) = (origin, rest);
         }
         Ok(deltas)
     }
@@ -434,18 +439,21 @@ impl<'a> Deltas<'a> {
         Ok(Deltas { due: Some(frame.header.delta_count), ..deltas })
     }
 
-    /// Who wrote the frame, where it says so.
+    /// Who wrote the frame, where it says so and that was not erased.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }
 
-    fn step(&mut self) -> Result<Delta<'a>, Malformed> {
+    /// The next envelope; none for an item that went with its head.
+    fn step(&mut self) -> Result<Option<Delta<'a>>, Malformed> {
         let (decoded, rest) = decode(self.rest, self.offset, Trust::Frame)?;
         let Decoded::Delta(envelope) = decoded else {
             return Err(Malformed::new("envelope", self.offset, "a delta", "a second origin"));
         };
+        let mut gone = false;
         if envelope.item {
-            self.item(&envelope)?
+            self.item(&envelope)?;
+            gone = self.head.as_ref().is_some_and(|head| head.due.is_none());
         } else {
             self.delta(&envelope)?
         }
@@ -453,7 +461,7 @@ impl<'a> Deltas<'a> {
         self.offset += (self.rest.len() - rest.len()) as u64;
         self.rest = rest;
         self.index = self.index.saturating_add(1);
-        Ok(delta)
+        Ok((!gone).then_some(delta))
     }
 
     fn item(&mut self, envelope: &Envelope<'a>) -> Result<(), Malformed> {
@@ -517,12 +525,18 @@ impl<'a> Iterator for Deltas<'a> {
     type Item = Result<Delta<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
+        while !self.failed {
+            if self.rest.is_empty() {
+                self.failed = true;
+                return self.end().err().map(Err);
+            }
+            let step = self.step().transpose();
+            self.failed = matches!(step, Some(Err(_)));
+            if step.is_some() {
+                return step;
+            }
         }
-        let step = if self.rest.is_empty() { self.end().err().map(Err) } else { Some(self.step()) };
-        self.failed = !matches!(step, Some(Ok(_)));
-        step
+        None
     }
 }
 

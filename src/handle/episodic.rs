@@ -4,7 +4,7 @@ use super::Handle;
 use crate::codec::delta::{Config, HandleKind, Op, Record};
 use crate::codec::json::Json;
 use crate::error::{Error, Result};
-use crate::store::Workspace;
+use crate::store::{Erased, Workspace};
 use crate::view::EpisodicView;
 use crate::view::episodic::Episode;
 
@@ -96,6 +96,23 @@ impl Episodic {
     /// [`Error::ReadOnly`] in a past; what committing answers.
     pub fn clear(&self) -> Result<()> {
         self.handle.clear()
+    }
+
+    /// Removes every episode with a key for good, from every file of the store. Each leaves its place, so that nothing
+    /// older comes back. See [`crate::Store::erase`].
+    ///
+    /// # Errors
+    /// As [`crate::Store::erase`]; [`crate::Error::ReadOnly`] in a past.
+    pub fn erase(&self, key: &str) -> Result<Erased> {
+        self.handle.erase(Some(key))
+    }
+
+    /// Removes the whole ring for good, its name included.
+    ///
+    /// # Errors
+    /// As for one key.
+    pub fn erase_all(&self) -> Result<Erased> {
+        self.handle.erase(None)
     }
 
     /// How many episodes there are.

@@ -10,7 +10,7 @@ use crate::codec::delta::{Body, HandleKind, Note as NoteDelta, Op};
 use crate::codec::json::Json;
 use crate::error::{Error, Result};
 use crate::position::Frame;
-use crate::store::{History, Workspace};
+use crate::store::{Erased, History, Workspace};
 use crate::view::history::Versioned;
 use crate::view::notes::{Match, Note};
 use crate::view::{NotesView, text};
@@ -107,16 +107,27 @@ impl Notes {
     /// # Errors
     /// As [`crate::Store::at`]; [`crate::Error::ReadOnly`] in a past; what committing answers.
     pub fn restore(&self, key: &str, frame: Frame) -> Result<Restored> {
-        let then = self.handle.source.item_at::<Note>(&self.handle.id, key, frame)?;
-        self.handle.source.change(&self.handle.id.id, |reading| {
-            let now = Note::saved(&reading.state, self.handle.name(), key, &reading.bodies)?;
-            Ok(match (&then, now) {
-                (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
-                (Some(then), _) => (vec![Op::Remember(then.delta())], Restored::Saved),
-                (None, Some(_)) => (vec![Op::Forget { key }], Restored::Removed),
-                (None, None) => (Vec::new(), Restored::Unchanged),
-            })
-        })
+        loop {
+            let generation = self.handle.source.generation();
+            let then = self.handle.source.item_at::<Note>(&self.handle.id, key, frame)?;
+            let restored = self.handle.source.change(&self.handle.id.id, |reading| {
+                if self.handle.source.generation() != generation {
+                    // What was read may have been erased meanwhile.
+                    return Ok((Vec::new(), None));
+                }
+                let now = Note::saved(&reading.state, self.handle.name(), key, &reading.bodies)?;
+                let (ops, done) = match (&then, now) {
+                    (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
+                    (Some(then), _) => (vec![Op::Remember(then.delta())], Restored::Saved),
+                    (None, Some(_)) => (vec![Op::Forget { key }], Restored::Removed),
+                    (None, None) => (Vec::new(), Restored::Unchanged),
+                };
+                Ok((ops, Some(done)))
+            })?;
+            if let Some(restored) = restored {
+                return Ok(restored);
+            }
+        }
     }
 
     fn save(&self, key: &str, summary: Option<&str>, body: Body<'_>) -> Result<String> {
@@ -155,6 +166,23 @@ impl Notes {
             }
             Ok((vec![Op::Forget { key }], Forgotten::Forgot(text::forgot(key))))
         })
+    }
+
+    /// Removes a note for good: every version of it, from every file of the store. Its history is that of a key that was
+    /// never used. See [`crate::Store::erase`].
+    ///
+    /// # Errors
+    /// As [`crate::Store::erase`]; [`crate::Error::ReadOnly`] in a past.
+    pub fn erase(&self, key: &str) -> Result<Erased> {
+        self.handle.erase(Some(key))
+    }
+
+    /// Removes all notes of the workspace for good, and the name of the workspace with them.
+    ///
+    /// # Errors
+    /// As [`Notes::erase`].
+    pub fn erase_all(&self) -> Result<Erased> {
+        self.handle.erase(None)
     }
 
     /// One `- key: summary` line a note, shallow keys first, or `(no memories)`.

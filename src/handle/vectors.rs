@@ -13,7 +13,7 @@ use crate::codec::json::Json;
 use crate::embed::{Embedder, StubEmbedder};
 use crate::error::{EmbeddingFault, Error, Result};
 use crate::position::Frame;
-use crate::store::{History, Reading, Workspace};
+use crate::store::{Erased, History, Reading, Workspace};
 use crate::view::VectorView;
 use crate::view::history::Versioned;
 use crate::view::vectors::filter::Filter;
@@ -195,19 +195,46 @@ impl VectorStore {
     /// As [`crate::Store::at`]; [`Error::Dimension`]: the table's rows have another width by now;
     /// [`Error::ReadOnly`] in a past; what committing answers.
     pub fn restore(&self, id: &str, frame: Frame) -> Result<Restored> {
-        let then = self.handle.source.item_at::<VectorRow>(&self.handle.id, id, frame)?;
-        self.handle.source.change(&self.handle.id.id, |reading| {
-            let now = VectorRow::saved(&reading.state, self.handle.name(), id, &reading.bodies)?;
-            Ok(match (&then, now) {
-                (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
-                (Some(then), _) => {
-                    self.check_width(self.view(reading), then.embedding.len())?;
-                    (vec![Op::Upsert(then.delta())], Restored::Saved)
+        loop {
+            let generation = self.handle.source.generation();
+            let then = self.handle.source.item_at::<VectorRow>(&self.handle.id, id, frame)?;
+            let restored = self.handle.source.change(&self.handle.id.id, |reading| {
+                if self.handle.source.generation() != generation {
+                    // What was read may have been erased meanwhile.
+                    return Ok((Vec::new(), None));
                 }
-                (None, Some(_)) => (vec![Op::Delete { id }], Restored::Removed),
-                (None, None) => (Vec::new(), Restored::Unchanged),
-            })
-        })
+                let now = VectorRow::saved(&reading.state, self.handle.name(), id, &reading.bodies)?;
+                let (ops, done) = match (&then, now) {
+                    (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
+                    (Some(then), _) => {
+                        self.check_width(self.view(reading), then.embedding.len())?;
+                        (vec![Op::Upsert(then.delta())], Restored::Saved)
+                    }
+                    (None, Some(_)) => (vec![Op::Delete { id }], Restored::Removed),
+                    (None, None) => (Vec::new(), Restored::Unchanged),
+                };
+                Ok((ops, Some(done)))
+            })?;
+            if let Some(restored) = restored {
+                return Ok(restored);
+            }
+        }
+    }
+
+    /// Removes a row for good: every version of it, from every file of the store. See [`crate::Store::erase`].
+    ///
+    /// # Errors
+    /// As [`crate::Store::erase`]; [`Error::ReadOnly`] in a past.
+    pub fn erase(&self, id: &str) -> Result<Erased> {
+        self.handle.erase(Some(id))
+    }
+
+    /// Removes the whole table for good, its name included.
+    ///
+    /// # Errors
+    /// As [`VectorStore::erase`].
+    pub fn erase_all(&self) -> Result<Erased> {
+        self.handle.erase(None)
     }
 
     /// Deletes all rows from now on; the embedder's identity stays.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Handle;
 use crate::codec::delta::{Config, HandleKind, Op, Push};
 use crate::error::Result;
-use crate::store::Workspace;
+use crate::store::{Erased, Workspace};
 use crate::view::WorkingView;
 use crate::view::working::{DEFAULT_TOKEN_BUDGET, approx_tokens, entry_tokens};
 
@@ -85,6 +85,23 @@ impl Working {
     /// [`crate::Error::ReadOnly`] in a past; what committing answers.
     pub fn clear(&self) -> Result<()> {
         self.handle.clear()
+    }
+
+    /// Removes every entry with a label for good, from every file of the store. Each leaves its place, so that nothing
+    /// older comes back. See [`crate::Store::erase`].
+    ///
+    /// # Errors
+    /// As [`crate::Store::erase`]; [`crate::Error::ReadOnly`] in a past.
+    pub fn erase(&self, label: &str) -> Result<Erased> {
+        self.handle.erase(Some(label))
+    }
+
+    /// Removes the whole scratchpad for good, its name included.
+    ///
+    /// # Errors
+    /// As for one label.
+    pub fn erase_all(&self) -> Result<Erased> {
+        self.handle.erase(None)
     }
 
     /// The scratchpad as a section of a prompt; empty without an entry.

@@ -1,8 +1,8 @@
 //! Lines out of a store: the log delta by delta, with the bodies that stand there.
 //!
 //! Invariant: the order is that of the log, and a line says all that its delta holds, so that loading gives the
-//! same fold. An erased snapshot head has lost the number of its items; each of them becomes a line of its own,
-//! which folds to the same.
+//! same fold. An erased snapshot head has lost the number of its items, and they are nothing any more: its line is
+//! theirs too.
 
 use std::convert::Infallible;
 use std::io::{self, Write};

@@ -70,6 +70,9 @@ impl Log {
     }
 
     /// Drops the own view of the files and folds anew; the lock stays where it is.
+    ///
+    /// # Errors
+    /// As [`super::open`].
     pub(super) fn open_anew(&self, slot: &mut Option<Tail>, catch_up: &mut dyn CatchUp) -> Result<()> {
         let lock = self.group.take_lock().ok_or(Error::Closed)?;
         let now = catch_up.now();

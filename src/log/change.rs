@@ -133,6 +133,23 @@ impl<'d> Change<'d> {
         self.intent.drops.push(Dropped { directory: directory.to_owned(), name });
     }
 
+    /// Takes everything away that a directory beside the log holds, and answers its names. What was made there and
+    /// removed again is made sure of first: a name that is not listed could come back with a loss of power.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: something stands there that cannot be taken away as a file. [`Error::Io`].
+    pub(super) fn drop_all(&mut self, directory: &'static str) -> Result<Vec<String>> {
+        let path = || self.disk.root().join(directory);
+        match self.disk.sync_dir(directory) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            synced => synced.map_err(|e| Error::io("syncing", path(), e))?,
+        }
+        let names = contents(self.disk, directory)?;
+        let drop = |name: &String| Dropped { directory: directory.to_owned(), name: name.clone() };
+        self.intent.drops.extend(names.iter().map(drop));
+        Ok(names)
+    }
+
     /// States the change and carries it out.
     ///
     /// # Errors
@@ -161,6 +178,30 @@ impl<'d> Change<'d> {
             .and_then(|()| intent::apply(disk, &self.intent))
             .map_err(stated)
     }
+}
+
+/// The names of the files in a directory beside the log; none if it is absent.
+///
+/// # Errors
+/// [`Error::Invalid`]: something that is not a plain file, or has a name that INTENT cannot state. [`Error::Io`].
+pub(super) fn contents(disk: &dyn Disk, directory: &str) -> Result<Vec<String>> {
+    let names = match disk.list(directory) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names.map_err(|e| Error::io("listing", disk.root().join(directory), e))?,
+    };
+    for name in &names {
+        let path = format!("{directory}/{name}");
+        let is_directory = || disk.list(&path).is_ok();
+        if name.contains(['/', '\\', ':', '\0']) || is_directory() {
+            let expected = "only files that mnemolog made; move this one away, and try again";
+            return Err(Error::Invalid {
+                what: "the content of the store's directory",
+                found: path,
+                expected,
+            });
+        }
+    }
+    Ok(names)
 }
 
 /// A full disk refuses what was not begun; from the statement on, that word would promise too much.

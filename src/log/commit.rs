@@ -258,7 +258,7 @@ impl Log {
     }
 
     /// A sync by the holder of the writer: waits for the one under way, then syncs everything appended.
-    fn sync_all(&self, segment: &Segment) -> Result<()> {
+    pub(super) fn sync_all(&self, segment: &Segment) -> Result<()> {
         let mut busy = self.idle();
         self.check_poison()?;
         *busy = true;

@@ -36,8 +36,7 @@ impl Inner {
     /// [`Error::ReadOnly`]; [`Error::InsideExclusive`]; [`Error::LaneBusy`]; as [`Inner::begin`].
     pub(crate) fn enter_lanes(&self, workspaces: &BTreeSet<&str>) -> Result<LanesHeld<'_>> {
         self.writable()?;
-        let enter = |workspace: &&str| self.lanes.enter(workspace, self.options.lane_wait);
-        let lanes = workspaces.iter().map(enter).collect::<Result<_>>()?;
+        let lanes = self.lanes.enter_each(workspaces.iter().copied(), self.options.lane_wait)?;
         Ok(LanesHeld { _turn: self.begin(Stay::Section)?, lanes })
     }
 

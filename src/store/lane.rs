@@ -4,6 +4,9 @@
 //! pass. It is held from a write's read to its append, or for the whole of a critical section, and never while
 //! waiting for a disk. A thread inside a critical section of a store enters no lane of that store again:
 //! it would wait for itself, or for another thread that waits for it.
+//!
+//! Whoever changes what every workspace has ever held shuts all lanes at once: it waits until nobody is in one, and
+//! nobody enters meanwhile. So nothing that was read before is written after.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +14,7 @@ mod tests;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,71 @@ thread_local! {
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: Mutex<HashMap<Arc<str>, Arc<Lane>>>,
+    gate: Arc<Gate>,
+}
+
+/// What all lanes are behind.
+#[derive(Debug, Default)]
+struct Gate {
+    traffic: Mutex<Traffic>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Traffic {
+    /// Who is inside, each with one lane or several, or waits for one there.
+    inside: usize,
+    shut: bool,
+}
+
+/// The way through the gate; dropping it leaves.
+#[derive(Debug)]
+struct Pass {
+    gate: Arc<Gate>,
+}
+
+/// All lanes are shut, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Shut {
+    gate: Arc<Gate>,
+}
+
+impl Gate {
+    /// Waits until `free` says so, and changes the traffic then. Answers whether it came to that.
+    fn when(
+        &self,
+        until: Option<Instant>,
+        free: impl Fn(&Traffic) -> bool,
+        change: impl FnOnce(&mut Traffic),
+    ) -> bool {
+        let mut traffic = locked(&self.traffic);
+        while !free(&traffic) {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return false;
+            }
+            traffic = self.changed.wait_timeout(traffic, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        change(&mut traffic);
+        true
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Traffic)) {
+        change(&mut locked(&self.traffic));
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.gate.change(|traffic| traffic.inside -= 1);
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        self.gate.change(|traffic| traffic.shut = false);
+    }
 }
 
 /// Who holds a lane, and who waits for it.
@@ -52,6 +120,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(super) struct Held {
     lane: Arc<Lane>,
+    _pass: Arc<Pass>,
 }
 
 impl Lanes {
@@ -61,16 +130,72 @@ impl Lanes {
     /// [`Error::InsideExclusive`] on a thread that is inside a critical section of this store;
     /// [`Error::LaneBusy`] after `wait`.
     pub(super) fn enter(&self, workspace: &str, wait: Duration) -> Result<Held> {
-        if let Some(workspace) = self.inside() {
-            return Err(Error::InsideExclusive { workspace: workspace.to_string() });
+        let pass = self.pass(workspace, wait)?;
+        self.take(workspace, wait, pass)
+    }
+
+    /// Waits for the lanes of several workspaces, in the order in which they are given.
+    ///
+    /// # Errors
+    /// As [`Lanes::enter`].
+    pub(super) fn enter_each<'w>(
+        &self,
+        workspaces: impl Iterator<Item = &'w str>,
+        wait: Duration,
+    ) -> Result<Vec<Held>> {
+        let mut pass = None;
+        let mut held = Vec::new();
+        for workspace in workspaces {
+            // One for all: who waited for the next one, with a lane in hand, could wait for who shuts them.
+            let pass: &mut Arc<Pass> = match &mut pass {
+                Some(pass) => pass,
+                none => none.insert(self.pass(workspace, wait)?),
+            };
+            held.push(self.take(workspace, wait, pass.clone())?);
         }
+        Ok(held)
+    }
+
+    /// Waits until nobody is in a lane; nobody enters one until the answer is dropped.
+    ///
+    /// # Errors
+    /// As [`Lanes::enter`].
+    pub(super) fn shut(&self, wait: Duration) -> Result<Shut> {
+        self.check_outside()?;
+        let until = Instant::now().checked_add(wait);
+        let busy = || Error::LaneBusy { workspace: String::new(), waited: wait };
+        if !self.gate.when(until, |traffic| !traffic.shut, |traffic| traffic.shut = true) {
+            return Err(busy());
+        }
+        // Opens again, should somebody stay inside for too long.
+        let shut = Shut { gate: self.gate.clone() };
+        if self.gate.when(until, |traffic| traffic.inside == 0, |_| {}) { Ok(shut) } else { Err(busy()) }
+    }
+
+    fn check_outside(&self) -> Result<()> {
+        match self.inside() {
+            Some(workspace) => Err(Error::InsideExclusive { workspace: workspace.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    fn pass(&self, workspace: &str, wait: Duration) -> Result<Arc<Pass>> {
+        self.check_outside()?;
+        let until = Instant::now().checked_add(wait);
+        if self.gate.when(until, |traffic| !traffic.shut, |traffic| traffic.inside += 1) {
+            return Ok(Arc::new(Pass { gate: self.gate.clone() }));
+        }
+        Err(Error::LaneBusy { workspace: workspace.to_owned(), waited: wait })
+    }
+
+    fn take(&self, workspace: &str, wait: Duration, pass: Arc<Pass>) -> Result<Held> {
         let lane = self.lane(workspace);
         let waiter = {
             let mut queue = locked(&lane.queue);
             if !queue.held {
                 queue.held = true;
                 drop(queue);
-                return Ok(Held { lane });
+                return Ok(Held { lane, _pass: pass });
             }
             let waiter = Arc::new(Waiter { thread: thread::current(), granted: AtomicBool::new(false) });
             queue.waiting.push_back(waiter.clone());
@@ -80,19 +205,24 @@ impl Lanes {
         while !waiter.granted.load(Ordering::Acquire) {
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return Self::give_up(lane, &waiter, workspace, wait);
+                return Self::give_up(lane, &waiter, (workspace, wait), pass);
             }
             thread::park_timeout(left);
         }
-        Ok(Held { lane })
+        Ok(Held { lane, _pass: pass })
     }
 
     /// Leaves the queue, unless the lane was handed over at the last moment.
-    fn give_up(lane: Arc<Lane>, waiter: &Arc<Waiter>, workspace: &str, waited: Duration) -> Result<Held> {
+    fn give_up(
+        lane: Arc<Lane>,
+        waiter: &Arc<Waiter>,
+        (workspace, waited): (&str, Duration),
+        pass: Arc<Pass>,
+    ) -> Result<Held> {
         let mut queue = locked(&lane.queue);
         if waiter.granted.load(Ordering::Acquire) {
             drop(queue);
-            return Ok(Held { lane });
+            return Ok(Held { lane, _pass: pass });
         }
         queue.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
         Err(Error::LaneBusy { workspace: workspace.to_owned(), waited })

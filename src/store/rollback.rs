@@ -43,11 +43,19 @@ impl Workspace {
 impl Inner {
     fn rollback(self: &Arc<Self>, path: &str, frame: Frame, origin: Option<&Origin>) -> Result<RolledBack> {
         self.catch_up_to(frame)?;
-        let then = Past::at(self, frame)?.reading();
+        let mut generation = self.generation();
+        let mut then = Past::at(self, frame)?.reading();
         loop {
             let handles = self.handles_in(path, &then);
             let workspaces: BTreeSet<&str> = handles.iter().map(workspace_of).chain([path]).collect();
             let mut held = self.enter_lanes(&workspaces)?;
+            if self.generation() != generation {
+                // What was read may have been erased meanwhile.
+                drop(held);
+                generation = self.generation();
+                then = Past::at(self, frame)?.reading();
+                continue;
+            }
             let handles = self.handles_in(path, &then);
             if handles.iter().any(|handle| !workspaces.contains(workspace_of(handle))) {
                 // A workspace came to be before its lane was held.

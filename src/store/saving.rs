@@ -154,11 +154,18 @@ impl Saving {
     }
 
     /// Waits for the checkpoint that is being written.
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let thread = locked(&self.inner).thread.take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that writes checkpoints panicked");
         }
+    }
+
+    /// Every checkpoint was taken away, and what waits belongs to files that are gone.
+    pub(super) fn forget(&self) {
+        let mut progress = locked(&self.inner);
+        progress.last = None;
+        progress.waiting.clear();
     }
 
     /// The store closes: the one that is being written is finished, and if another is due, it is made now.

@@ -149,6 +149,16 @@ impl Source {
         }
     }
 
+    /// The path of the workspace.
+    pub(super) fn workspace(&self) -> &str {
+        &self.workspace
+    }
+
+    /// As [`Inner::generation`].
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner().generation()
+    }
+
     pub(super) fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }

@@ -3,6 +3,7 @@
 mod bulk;
 mod checkpoint;
 mod compact;
+mod erase;
 mod field;
 mod history;
 mod processes;

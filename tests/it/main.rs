@@ -10,6 +10,7 @@ mod corpora;
 mod diff;
 mod disk;
 mod embed;
+mod erase;
 mod examples;
 mod field;
 mod format;

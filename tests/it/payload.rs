@@ -3,12 +3,13 @@
 //! The bytes are made with the codec and then bent, their checksum computed again; so it is the rule itself
 //! that refuses them, and not the checksum.
 
+use mnemolog::codec::blank::{Blank, blank};
 use mnemolog::codec::delta::{
     Body, Class, Config, FLAG_CONTINUES, FLAG_ERASED, FLAG_ITEM, HandleKind, Note, ORIGIN_TAG, Op, Origin,
-    Push, envelope as at,
+    Push, Upsert, envelope as at,
 };
 use mnemolog::codec::frame::{self, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Seed};
-use mnemolog::codec::payload::{Decoded, Deltas, Trust, check, decode, encode, encode_origin};
+use mnemolog::codec::payload::{self, Decoded, Deltas, Trust, check, decode, encode, encode_origin};
 use mnemolog::codec::wire::Malformed;
 use mnemolog::position::{Frame, Last, Time};
 
@@ -76,7 +77,8 @@ fn a_combination_that_does_not_exist_is_refused() {
         (bent(note(), at::FLAGS, &flags(8)), "flags: known flags"),
         (bent(note(), at::RESERVED, &[1]), "reserved bytes: zero"),
         (bent(origin(), at::TOKENS, &[1]), "handle kind: a bare origin"),
-        (bent(origin(), at::FLAGS, &flags(FLAG_ERASED)), "handle kind: a bare origin"),
+        (bent(origin(), at::FLAGS, &flags(FLAG_ERASED)), "erased body: zero"),
+        (bent(origin(), at::FLAGS, &flags(FLAG_ITEM)), "handle kind: a bare origin"),
         (bent(origin(), at::PREVIOUS_FRAME, &[1]), "handle kind: a bare origin"),
         (bent(origin(), at::CLASS, &[Class::Put as u8]), "handle kind: a bare origin"),
     ] {
@@ -86,6 +88,39 @@ fn a_combination_that_does_not_exist_is_refused() {
         assert_eq!(refusal(&bent(sound, at::LENGTH, &[])), None, "bending nothing breaks nothing");
     }
     assert_eq!(origin()[at::KIND], ORIGIN_TAG);
+}
+
+#[test]
+fn what_is_blanked_decodes_as_erased_and_keeps_its_length() {
+    let row =
+        Op::Upsert(Upsert { id: "row", text: "text", metadata: "{}", embedding: vec![1.0, 2.0].into() });
+    for (bytes, class) in [
+        (envelope(&note("k"), false), Class::Put),
+        (envelope(&row, false), Class::Put),
+        (envelope(&Op::Forget { key: "k" }, false), Class::Remove),
+        (envelope(&head(3), false), Class::Snapshot),
+    ] {
+        for what in [Blank::Content, Blank::Handle] {
+            let mut blanked = [origin(), bytes.clone(), envelope(&note("behind"), false)].concat();
+            let (from, end) = (origin().len(), origin().len() + bytes.len());
+            blank(&mut blanked, from, what).unwrap();
+            payload::reseed(&mut blanked, &seed()).unwrap();
+            let (Decoded::Delta(left), behind) = decode(&blanked[from..], 0, Trust::Alone(&seed())).unwrap()
+            else {
+                panic!("a delta")
+            };
+            assert_eq!(behind, &blanked[end..]);
+            assert!(matches!(left.op, Op::Erased { class: found, .. } if found == class), "{left:?}");
+            assert_eq!(left.id, if what == Blank::Content { ID } else { "" });
+            let zeros = blanked[from + at::END..end].iter().filter(|byte| **byte != 0).count();
+            assert_eq!(zeros, left.id.len(), "nothing else stands there");
+        }
+    }
+    let mut blanked = origin();
+    blank(&mut blanked, 0, Blank::Content).unwrap();
+    payload::reseed(&mut blanked, &seed()).unwrap();
+    assert_eq!(decode(&blanked, 0, Trust::Alone(&seed())).unwrap().0, Decoded::Origin(None));
+    assert!(blank(&mut blanked, 8, Blank::Content).is_err(), "no envelope begins there");
 }
 
 #[test]
@@ -141,7 +176,10 @@ fn a_snapshot_has_exactly_the_items_that_its_head_says() {
     let erased = |class, item| envelope(&Op::Erased { kind: HandleKind::Notes, class, tokens: 0 }, item);
     let whole = [envelope(&head(2), false), item("a"), item("b"), envelope(&note("c"), false)];
     assert_eq!(walk(&whole, 2), Ok(4));
-    assert_eq!(walk(&[erased(Class::Snapshot, false), erased(Class::Put, true)], 1), Ok(2));
+    let gone = [erased(Class::Snapshot, false), erased(Class::Put, true), envelope(&note("c"), false)];
+    assert_eq!(walk(&gone, 2), Ok(2), "an item that went with its head is nothing any more");
+    assert_eq!(walk(&gone[..2], 1), Ok(1));
+    assert_eq!(walk(&gone[..2], 2).unwrap_err(), "delta count: 1 more", "also where it is the last");
 
     let cases: [(&[Vec<u8>], u16, &str); 6] = [
         (&[envelope(&head(2), false), item("a")], 1, "snapshot items: 1 more"),

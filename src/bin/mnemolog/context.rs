@@ -214,8 +214,15 @@ impl Context {
     /// # Errors
     /// [`Error::BadName`].
     pub(crate) fn check_handle(&self, name: &str) -> Result<()> {
-        self.workspace.handle(name).map_err(bad_name)?;
-        Ok(())
+        self.handle_id(name).map(drop)
+    }
+
+    /// The id of the handle with this name in the workspace.
+    ///
+    /// # Errors
+    /// [`Error::BadName`].
+    pub(crate) fn handle_id(&self, name: &str) -> Result<String> {
+        Ok(self.workspace.handle(name).map_err(bad_name)?)
     }
 
     /// The store's directory, absolute.

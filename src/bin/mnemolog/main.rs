@@ -10,6 +10,7 @@ mod context;
 mod diff;
 mod dump;
 mod episodic;
+mod erase;
 mod exit;
 mod fork;
 mod history;
@@ -101,6 +102,9 @@ enum Verb {
     /// Bring the workspace, and those below it, back to a moment; history stays
     Rollback(history::RollbackArgs),
 
+    /// Take something out of every file of the store, its history too; this cannot be undone
+    Erase(erase::Args),
+
     /// Where the store is and how large
     Info(info::Args),
 
@@ -163,6 +167,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Fork(args) => fork::run(&args, &context),
         Verb::Tail(args) => tail::run(&args, &context),
         Verb::Rollback(args) => history::rollback(&args, &context),
+        Verb::Erase(args) => erase::run(args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),

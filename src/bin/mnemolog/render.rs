@@ -6,7 +6,10 @@
 pub(crate) mod tail;
 pub(crate) mod changes;
 pub(crate) mod compact;
+mod erased;
 pub(crate) mod tour;
+
+pub(crate) use erased::erased;
 
 use std::path::Path;
 

@@ -21,11 +21,14 @@ pub(super) fn line(text: &str) -> Parsed<Line<'static>> {
     let origin = fields.optional("origin").map(origin).transpose()?;
     let base = fields.optional("base").map_or(Ok(false), Field::boolean)?;
     let kind = kind(fields.required("handle_kind")?)?;
-    let id = handle_id(kind, fields.required("handle_id")?.text()?)?;
+    let id = fields.required("handle_id")?.text()?;
     let op = fields.required("op")?.text()?;
+    // What was erased with its whole handle has no id any more.
+    let id = if id.is_empty() && op == "erased" { id } else { handle_id(kind, id)? };
     let args = args(kind, &op, fields.required("args")?)?;
     fields.end()?;
-    if base && !matches!(args, Args::Snapshot { .. }) {
+    let whole = matches!(args, Args::Snapshot { .. } | Args::Erased { class: Class::Snapshot, .. });
+    if base && !whole {
         return Err(LineReason::NotInBase);
     }
     Ok(Line { frame, time, origin, base, kind, id: id.into(), args })

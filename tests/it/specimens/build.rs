@@ -233,6 +233,15 @@ impl Payload<'_> {
 
     /// Blanks the envelope that was added last, as erasing does: nothing moves.
     pub(super) fn blank(&mut self) {
+        self.blank_last(false);
+    }
+
+    /// The same as erasing the whole handle does: its id goes too.
+    pub(super) fn blank_handle(&mut self) {
+        self.blank_last(true);
+    }
+
+    fn blank_last(&mut self, handle: bool) {
         use mnemolog::codec::delta::{ENVELOPE_HEADER_BYTES, FLAG_ERASED, envelope as at};
         let mut start = FRAME_HEADER_BYTES;
         loop {
@@ -249,6 +258,10 @@ impl Payload<'_> {
         let id_start = ENVELOPE_HEADER_BYTES + 4 * number(at::EMBEDDING_WIDTH, whole);
         whole[ENVELOPE_HEADER_BYTES..id_start].fill(0);
         whole[id_start + id_length..length].fill(0);
+        if handle {
+            whole[id_start..id_start + id_length].fill(0);
+            whole[at::ID_LENGTH..at::ID_LENGTH + 4].fill(0);
+        }
         whole[at::FLAGS] |= FLAG_ERASED as u8;
         let crc = self.seed.crc_without(&whole[..length], at::CRC);
         whole[at::CRC..at::CRC + 4].copy_from_slice(&crc.to_le_bytes());

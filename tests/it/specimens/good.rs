@@ -21,6 +21,7 @@ pub(super) fn all() -> Vec<Specimen> {
         good("sealed-end", two_commits().seal(0xabc, 0).store(), (FIRST, 4096 + 8)),
         good("closed-and-reopened", closed_and_reopened(), (FIRST, 4096 + 44)),
         good("erased", erased().promise(3), (FIRST, 4096 + 48 + 8 + 2)),
+        good("erased-handle", erased_handle(), (FIRST, 4096 + 48 + 40 + 3)),
         good("base", base(), ("log/00000000000000000008.2.base", 4096 + 33)),
         good("lost", lost(), (FIRST, 4096 + 48)),
         good("first-header-bad", first_header_bad(), (FIRST, 2048 + 40)),
@@ -210,6 +211,30 @@ fn erased() -> Store {
         p.op(NOTES, &Op::Erased { kind: HandleKind::Notes, class: Class::Put, tokens: 0 });
     });
     log.commit(erased_snapshots).store()
+}
+
+/// Handles that were erased with their names, and origins.
+fn erased_handle() -> Store {
+    let log = Log::first().commit(|p| {
+        p.origin("agent", Some("a secret"), None);
+        p.blank();
+        p.op(NOTES, &note("kept", "its origin was erased"));
+        p.op(TURNS, &record("gone", "1", 1));
+        p.blank_handle();
+    });
+    let log = log.commit(|p| {
+        p.origin("agent", None, None);
+        p.op(SCRATCH, &push("gone", "secret", 7));
+        p.blank_handle();
+        p.op(DOCS, &Op::Snapshot { config: Config::Vector(None), items: 2, continues: false });
+        p.blank_handle();
+        for id in ["a", "b"] {
+            p.item(DOCS, &upsert(id, "{}", &[0.5]));
+            p.blank_handle();
+        }
+        p.op(NOTES, &note("also kept", "behind a snapshot that is gone"));
+    });
+    log.store().promise(2)
 }
 
 fn erased_snapshots(p: &mut Payload<'_>) {

@@ -7,6 +7,7 @@
 //! A long run: `MNEMOLOG_SEEDS=FROM..TO cargo test --release --test it simulation -- --nocapture`.
 
 mod counts;
+mod erase;
 mod history;
 mod look;
 mod rot;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 69] = [
+const WANTED: [(&str, u64); 72] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -37,6 +37,9 @@ const WANTED: [(&str, u64); 69] = [
     ("openings from a checkpoint", 100),
     ("forks", 20),
     ("compactions", 20),
+    ("erased", 50),
+    ("erasures of unknown outcome, done", 1),
+    ("erasures of unknown outcome, not done", 1),
     ("clock went back", 50),
     ("clock went ahead", 50),
     ("pages evicted", 5),

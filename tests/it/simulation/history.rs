@@ -93,6 +93,8 @@ pub(crate) enum Action {
     Fork { process: usize, at: u64 },
     /// A process drops the history before a frame, drawn anew from those that are there.
     Compact { process: usize, at: u64 },
+    /// A process erases a note or a row.
+    Erase { process: usize, at: usize, key: String, row: bool },
     /// The clock goes forth or back.
     Clock { by_us: i64 },
     /// A process dies within a call to come.
@@ -203,7 +205,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(48) {
+        match self.rng.below(50) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -229,6 +231,10 @@ impl Draw {
             24 => Action::Spoil { seed: self.rng.next() },
             25 => Action::Fork { process, at: self.rng.next() },
             26 | 27 => Action::Compact { process, at: self.rng.next() },
+            28 | 29 => {
+                let key = ["a", "a/b", "b"][self.rng.below(3) as usize].to_owned();
+                Action::Erase { process, at: self.rng.below(2) as usize, key, row: self.rng.chance(3) }
+            }
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

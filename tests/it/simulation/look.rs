@@ -44,7 +44,7 @@ impl World {
         let own = if reader.is_multiple_of(2) { &self.readers[reader / 2] } else { &self.writers[0] };
         let (disk, poisoned) = (own.disk.clone(), own.poisoned);
         // After a failed sync, what was seen and not durable may leave the cache.
-        let calm = !poisoned && !self.told && self.rotten.is_none();
+        let calm = !poisoned && !self.told && self.rotten.is_none() && self.erasing.is_none();
         let Some(store) = own.store.clone().filter(|_| calm) else {
             return Ok(());
         };

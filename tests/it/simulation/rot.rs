@@ -58,6 +58,7 @@ impl World {
             // Told late of a sync that failed: nobody knows what is on the disk.
             Err(e) => return self.excuse(&e, true, "opening before bytes change"),
         };
+        self.settle_erasing(0, &store)?;
         let (last, disk) = (store.appended().0, self.disk.clone());
         self.truth.found(last, &|| held(&disk, &store), true)?;
         self.truth.claimed(last)?;

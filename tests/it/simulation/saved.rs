@@ -15,7 +15,8 @@ impl World {
     pub(super) fn checkpoint(&mut self, process: usize) -> Check {
         let own = &self.writers[process];
         let (disk, poisoned) = (own.disk.clone(), own.poisoned);
-        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
+        let calm = !poisoned && self.rotten.is_none() && self.erasing.is_none();
+        let Some(store) = own.store.clone().filter(|_| calm) else {
             return Ok(());
         };
         let saved = store.checkpoint();
@@ -39,7 +40,8 @@ impl World {
     pub(super) fn compact(&mut self, process: usize, at: u64) -> Check {
         let own = &self.writers[process];
         let (disk, poisoned) = (own.disk.clone(), own.poisoned);
-        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
+        let calm = !poisoned && self.rotten.is_none() && self.erasing.is_none();
+        let Some(store) = own.store.clone().filter(|_| calm) else {
             return Ok(());
         };
         let before = Frame(at % (store.appended().0 + 2));

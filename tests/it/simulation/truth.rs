@@ -157,6 +157,19 @@ impl Truth {
         self.tails = tails;
     }
 
+    /// A note or a row was erased: no frame ever held it.
+    pub(crate) fn erase(&mut self, at: usize, key: &str, row: bool) {
+        let tails = self.tails.iter_mut().flatten();
+        for state in self.states.iter_mut().flatten().chain(tails) {
+            let held = &mut Arc::make_mut(state)[at];
+            if row {
+                held.rows.remove(key);
+            } else {
+                held.notes.remove(key);
+            }
+        }
+    }
+
     /// A repair gave frames up; the store ends at a frame and holds what it holds.
     pub(crate) fn give_up(&mut self, gone: &[u64], last: u64, held: Model) {
         let from = gone.first().copied().unwrap_or(last);

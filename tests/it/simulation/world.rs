@@ -12,6 +12,7 @@ use mnemolog::disk::{Call, MemoryDisk};
 use mnemolog::{Clock, Durability, Error, Frame, Options, Store, Time, Writers};
 
 use super::counts::Counts;
+use super::erase::Erasing;
 use super::history::{Action, Down, History, Kind, Loss, READERS, Survivors};
 use super::rot::Rotten;
 use super::truth::{Check, Truth};
@@ -54,6 +55,8 @@ pub(super) struct World {
     pub(super) rng: Rng,
     /// What tails told of each frame.
     pub(super) lines: BTreeMap<u64, Vec<u8>>,
+    /// An erasure of unknown outcome, until a writer looks.
+    pub(super) erasing: Option<Erasing>,
     down: Option<Down>,
     /// A fault fired within this action.
     pub(super) fired: bool,
@@ -95,6 +98,7 @@ impl World {
             rotten: None,
             scarred: false,
             lines: BTreeMap::new(),
+            erasing: None,
             rng: Rng::new(history.seed ^ 0x5eed),
             down: None,
             fired: false,
@@ -131,6 +135,7 @@ impl World {
             Action::Spoil { seed } => self.spoil(*seed),
             Action::Fork { process, at } => self.fork(*process, *at)?,
             Action::Compact { process, at } => self.compact(*process, *at)?,
+            Action::Erase { process, at, key, row } => self.erase(*process, *at, key, *row)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
                 self.writers[*process].disk.stop_at(*call);
@@ -201,7 +206,7 @@ impl World {
     }
 
     /// The store of a writing process; opens it where it is not. None if it could not be opened.
-    fn store(&mut self, process: usize) -> Check<Option<Store>> {
+    pub(super) fn store(&mut self, process: usize) -> Check<Option<Store>> {
         let own = &self.writers[process];
         if own.store.is_none() {
             let (kind, disk) = (own.kind, own.disk.clone());
@@ -215,6 +220,7 @@ impl World {
                 }
             }
         }
+        self.look_after_erasing(process)?;
         Ok(self.writers[process].store.clone())
     }
 
@@ -232,6 +238,7 @@ impl World {
         self.counts.add("cut", u64::from(recovery.cut.is_some()));
         self.counts.add("rewritten", u64::from(recovery.rewritten_bytes > 0));
         self.counts.add("intent finished", u64::from(recovery.finished_intent));
+        self.settle_erasing(process, &store)?;
         if self.rotten.is_some() {
             self.opened_rotten(&store)?;
         } else {
@@ -328,7 +335,7 @@ impl World {
     }
 
     /// A writer that stopped refuses; then the program opens the store again.
-    fn refused(&mut self, process: usize, store: &Store) -> Check {
+    pub(super) fn refused(&mut self, process: usize, store: &Store) -> Check {
         let done = store.root().notes().remember("refused", "", "");
         ensure!(done.is_err(), "a writer goes on after a failed write");
         self.truth.claimed(store.durable().0)?;
@@ -458,6 +465,11 @@ impl World {
                 }
                 if let Some(damage) = store.recovery().damage.as_ref().filter(|_| opened) {
                     return Err(format!("a reader says damaged: {damage}"));
+                }
+                if self.erasing.is_some() {
+                    // It may see what is stated and may yet be lost.
+                    self.readers[reader].store = None;
+                    return Ok(());
                 }
                 // A reader counts up to the last frame that is not lost.
                 if !self.fired && !self.truth.gone.contains(&self.truth.last()) {

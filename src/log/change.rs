@@ -166,6 +166,8 @@ impl<'d> Change<'d> {
             let (path, segment) = (disk.root().to_path_buf(), INTENT.to_owned());
             Damage { path, segment, offset: 0, frame: Frame::ZERO, reason, evidence: Evidence::Header }
         })?;
+        // Whoever was building one died: under the lock nobody else is.
+        intent::remove(disk, BUILDING)?;
         let file = disk.open(BUILDING, Access::Create).map_err(io("creating", BUILDING))?;
         self.made.push(BUILDING.to_owned());
         file.allocate(bytes.len() as u64).map_err(io("reserving space for", BUILDING))?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mnemolog::disk::{Fault, MemoryDisk, Tear};
-use mnemolog::{Erase, Store};
+use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
+use mnemolog::{Erase, Store, Writers};
 use serde_json::Value;
 
 use super::lines::{Goes, without};
@@ -12,6 +12,9 @@ use super::{dumped, holder, open};
 use crate::model::Rng;
 
 const SEEDS: u64 = 8;
+
+/// Is removed when the store is open, and comes back with a loss of power.
+const REMOVED: &str = "quarantine/cut.0";
 
 type Image = BTreeMap<String, Vec<u8>>;
 
@@ -60,7 +63,7 @@ fn written(seed: u64) -> (World, Image) {
     store.root().notes().remember("secret", "", &world.secret).expect("writes");
     store.checkpoint().expect("saves");
     drop(store);
-    for path in ["quarantine/cut.1", "checkpoints/00000000000000000003.tmp", "log/0123.0.tmp"] {
+    for path in [REMOVED, "quarantine/cut.1", "checkpoints/00000000000000000003.tmp", "log/0123.0.tmp"] {
         world.disk.write_file(path, world.secret.as_bytes()).expect("writes");
     }
     let image = image(&world.disk);
@@ -71,6 +74,7 @@ fn written(seed: u64) -> (World, Image) {
 fn calls(world: &World, image: &Image) -> u64 {
     let disk = disk_of(image);
     let store = open(&disk, world.writers);
+    disk.remove(REMOVED).expect("is there");
     let before = disk.calls();
     assert!(store.erase(&Erase::containing(world.secret.as_str())).expect("erases").found());
     disk.calls() - before
@@ -91,6 +95,7 @@ fn a_crash_at_any_call_leaves_all_of_it_or_nothing_of_it() {
                 let context = format!("seed {seed}, call {call}, {survivors:?}");
                 let disk = disk_of(&image);
                 let store = open(&disk, world.writers);
+                disk.remove(REMOVED).expect("is there");
                 disk.crash_at(call);
                 assert!(store.erase(&erase).is_err(), "{context}: the crash stops it");
                 drop(store);
@@ -152,4 +157,18 @@ fn a_call_that_fails_leaves_all_of_it_or_nothing_of_it() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_dead_process_left_of_another_change_goes_too_and_is_in_nobodys_way() {
+    let disk = MemoryDisk::simulated();
+    let store = open(&disk, Writers::Many);
+    let secret = "what somebody was building when they died";
+    store.root().notes().remember("secret", "", secret).expect("writes");
+    for path in ["log/0123.0.tmp", "INTENT.tmp"] {
+        disk.write_file(path, secret.as_bytes()).expect("writes");
+    }
+    assert!(store.erase_containing(secret).expect("erases").found());
+    disk.power_loss(&mut |n| n - 1, Tear::Sector);
+    assert_eq!(holder(&disk, secret), None, "nor does it come back");
 }

@@ -10,12 +10,13 @@ use super::commit::Log;
 use super::intent::remove;
 use crate::codec::retention::{Keep, RETENTION_BYTES, Unit};
 use crate::codec::segment::{BadHeader, FORMAT_VERSION, StoreId};
+use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, Error, Evidence, Result};
 use crate::position::Frame;
 
 /// The name of the policy.
-const RETENTION: &str = "RETENTION";
+pub(super) const RETENTION: &str = "RETENTION";
 /// The name that a policy has until it is whole.
 const BUILDING: &str = "RETENTION.tmp";
 
@@ -52,23 +53,34 @@ impl Retention {
 /// # Errors
 /// [`Error::Damaged`]: it does not check out. [`Error::NewerFormat`]; [`Error::Io`].
 pub fn read(disk: &dyn Disk, store: StoreId) -> Result<Option<Retention>> {
+    match examine(disk)? {
+        Ok(keep) => Ok(keep.filter(|keep| keep.store == store).map(Retention::of)),
+        Err(reason) => {
+            let (path, segment) = (disk.root().to_path_buf(), RETENTION.to_owned());
+            let (frame, evidence) = (Frame::ZERO, Evidence::Header);
+            Err(Damage { path, segment, offset: 0, frame, reason, evidence }.into())
+        }
+    }
+}
+
+/// The record, if there is one, or what is wrong with it.
+///
+/// # Errors
+/// [`Error::NewerFormat`]; [`Error::Io`].
+pub(super) fn examine(disk: &dyn Disk) -> Result<std::result::Result<Option<Keep>, Malformed>> {
     let path = disk.root().join(RETENTION);
     let file = match disk.open(RETENTION, Access::Read) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Ok(None)),
         Err(e) => return Err(Error::io("opening", path, e)),
     };
     let mut bytes = [0; RETENTION_BYTES];
     let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", &path, e))?;
     match Keep::decode(bytes.get(..read).unwrap_or_default()) {
-        Ok(keep) => Ok((keep.store == store).then(|| Retention::of(keep))),
+        Ok(keep) => Ok(Ok(Some(keep))),
+        Err(BadHeader::Malformed(reason)) => Ok(Err(reason)),
         Err(BadHeader::Newer { version: found }) => {
             Err(Error::NewerFormat { path, found, known: FORMAT_VERSION })
-        }
-        Err(BadHeader::Malformed(reason)) => {
-            let (path, segment) = (disk.root().to_path_buf(), RETENTION.to_owned());
-            let (frame, evidence) = (Frame::ZERO, Evidence::Header);
-            Err(Damage { path, segment, offset: 0, frame, reason, evidence }.into())
         }
     }
 }

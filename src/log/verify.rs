@@ -17,6 +17,7 @@ use super::found::Found;
 use super::intent::{self, INTENT};
 use super::promise::{self, DURABLE};
 use super::recover::looks_like_store;
+use super::retention::{self, RETENTION};
 use super::settle::QUARANTINE;
 use crate::codec::intent::Intent;
 use crate::codec::segment::Durable;
@@ -131,6 +132,10 @@ pub(super) fn look(disk: &dyn Disk) -> Result<Verification> {
     let files: BTreeSet<&str> = found.files.iter().map(|(_, name)| name.as_str()).collect();
     other_names(disk, &files, intent.as_ref(), &mut beside)?;
     quarantined(disk, &mut beside)?;
+    if let Err(reason) = retention::examine(disk)? {
+        // No frame depends on it, and it can be set again.
+        beside.push(self::beside(Severity::Note, RETENTION, reason));
+    }
     report.findings.append(&mut beside);
     Ok(report)
 }

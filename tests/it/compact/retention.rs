@@ -66,6 +66,8 @@ fn a_policy_that_rotted_is_an_error_of_who_asks_and_of_nobody_else() {
     store.set_retention(Some(days(1))).expect("set");
     disk.flip("RETENTION", 40, 2).expect("a byte of it");
     assert!(matches!(store.retention(), Err(Error::Damaged(_))));
+    let findings = mnemolog::log::verify(&disk).expect("reads").findings;
+    assert!(matches!(&findings[..], [one] if one.file == "RETENTION"), "{findings:?}");
     assert!(matches!(store.compact_by_policy(false), Err(Error::Damaged(_))));
     drop(store);
     let store = open(&disk);

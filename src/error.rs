@@ -105,6 +105,15 @@ pub enum Error {
         found: String,
     },
 
+    /// A directory that cannot be the backup.
+    #[error("{} is no place for this backup: {reason}", .path.display())]
+    BackupRefused {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: BackupRefusal,
+    },
+
     /// A store is where one was to be made.
     #[error("{} holds a store already; choose an empty directory", .path.display())]
     StoreExists {
@@ -514,4 +523,33 @@ impl fmt::Display for SnapshotText<'_> {
             ),
         }
     }
+}
+
+/// Why a directory cannot be the backup of a store. Nothing in it was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupRefusal {
+    /// It is the store, or lies in it.
+    #[error("it is the store itself, or lies in it; choose another directory")]
+    Itself,
+    /// A backup of another store, or another store.
+    #[error("it holds another store; choose another directory")]
+    OtherStore,
+    /// It has frames that the store does not have.
+    #[error("it goes up to frame {found} and the store only to frame {last}; choose another directory")]
+    Newer {
+        /// The backup's last frame.
+        found: Frame,
+        /// The store's last durable frame.
+        last: Frame,
+    },
+    /// Somebody wrote to it, or the store was brought back from an older copy: both have the frame, with different
+    /// content.
+    #[error(
+        "its frame {frame} is not that of the store, so one of them was written to apart from the other; choose another directory"
+    )]
+    Diverged {
+        /// The backup's last frame.
+        frame: Frame,
+    },
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use episodic::Episodic;
 pub use notes::{Forgotten, Notes};
-pub use vectors::{VectorItem, VectorStore};
+pub use vectors::{Reembedded, Reembedding, VectorItem, VectorStore};
 pub use working::Working;
 
 use crate::codec::delta::{HandleKind, Op};

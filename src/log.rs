@@ -8,6 +8,7 @@
 //! - Never are two syncs of the log under way in this process; the first that fails stops the writer for good.
 //! - DURABLE is raised after a sync and before that sync's frames are acknowledged, and never lowered.
 
+mod backup;
 mod base;
 mod beside;
 mod build;
@@ -35,6 +36,7 @@ mod verify;
 
 use std::sync::{Arc, RwLock};
 
+pub use backup::{BackedUp, backup};
 pub use base::Base;
 pub use catchup::Place;
 pub use commit::{Appended, Durability, Log, Writer, Writers};

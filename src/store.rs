@@ -7,6 +7,7 @@
 //! writer's mutex, lets go of both, and only then waits until it is durable. A read clones the state, which
 //! takes constant time, and holds no lock while it works.
 
+mod backup;
 mod bulk;
 mod commit;
 mod compact;

@@ -4,8 +4,12 @@
 //! still works. What an embedder answers is checked before anything is written: a batch is stored whole or
 //! not at all.
 
+mod reembed;
+
 use std::borrow::Cow;
 use std::sync::Arc;
+
+pub use reembed::{Reembedded, Reembedding};
 
 use super::{Handle, Restored};
 use crate::codec::delta::{Config, HandleKind, Identity, Op, Upsert};

@@ -3,7 +3,7 @@
 //! Owns the names of fields and operations. A line may leave out what loading can add (frame, time, embedding,
 //! token cost, episode time); what is there is exact. It knows no store and no limits.
 
-mod fields;
+pub(super) mod fields;
 pub(super) mod parse;
 pub(super) mod reason;
 

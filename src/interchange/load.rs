@@ -6,6 +6,7 @@
 
 mod check;
 mod embed;
+pub(super) mod items;
 mod read;
 mod write;
 

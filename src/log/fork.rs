@@ -60,7 +60,7 @@ pub fn fork(files: &Files, frame: Frame, target: &dyn Disk, allow_network: bool)
 }
 
 /// The names in a directory; none if it is absent.
-fn names(disk: &dyn Disk, dir: &str) -> Result<Option<Vec<String>>> {
+pub(super) fn names(disk: &dyn Disk, dir: &str) -> Result<Option<Vec<String>>> {
     match disk.list(dir) {
         Ok(names) => Ok(Some(names)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -82,7 +82,7 @@ fn check_vacant(disk: &dyn Disk) -> Result<()> {
 }
 
 /// Whether the log has a file, or a change that will give it one.
-fn is_stated(disk: &dyn Disk) -> Result<bool> {
+pub(super) fn is_stated(disk: &dyn Disk) -> Result<bool> {
     if intent::read(disk)?.is_some() {
         return Ok(true);
     }
@@ -94,8 +94,8 @@ fn is_stated(disk: &dyn Disk) -> Result<bool> {
     Ok(log.into_iter().flatten().any(|name| SegmentId::from_file_name(&name).is_some()))
 }
 
-/// Takes away what a fork that failed has made, unless it was stated: then it is a store.
-fn clear(disk: &dyn Disk, before: Option<&[String]>) {
+/// Takes away what a fork or first backup that failed has made, unless it was stated: then it is a store.
+pub(super) fn clear(disk: &dyn Disk, before: Option<&[String]>) {
     let mine = |name: &str| !before.is_some_and(|names| names.iter().any(|before| before == name));
     if !matches!(is_stated(disk), Ok(false)) {
         return;
@@ -116,7 +116,7 @@ fn clear(disk: &dyn Disk, before: Option<&[String]>) {
         done(disk.remove_dir(""));
     }
     if left {
-        tracing::warn!(root = %disk.root().display(), "not all of a fork that failed could be removed");
+        tracing::warn!(root = %disk.root().display(), "not all of a copy that failed could be removed");
     }
 }
 

@@ -181,3 +181,18 @@ impl fmt::Display for Shown<'_> {
         if rest.next().is_some() { f.write_str("…") } else { Ok(()) }
     }
 }
+
+/// What the name of a handle ends with that holds the vectors of another one while they are embedded anew. No program
+/// can choose it: names have no such character.
+const SHADOW: &str = "~reembed";
+
+/// The id of the handle that holds the vectors of table `id` while it is embedded anew. Erasing a row of the table
+/// must erase the row with the same id there.
+pub fn shadow(id: &str) -> String {
+    format!("{id}{SHADOW}")
+}
+
+/// The id of the table that a handle holds vectors for; none if it is no such handle.
+pub fn shadowed(id: &str) -> Option<&str> {
+    id.strip_suffix(SHADOW)
+}

@@ -159,6 +159,14 @@ impl Source {
         self.inner().generation()
     }
 
+    /// The live store, and who writes to it.
+    ///
+    /// # Errors
+    /// As [`Source::live_store`].
+    pub(crate) fn live_writer(&self, workspace: &str) -> Result<(&Arc<Inner>, Option<&Origin>)> {
+        Ok((self.live_store(workspace)?, self.origin()))
+    }
+
     pub(super) fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
@@ -190,22 +198,42 @@ impl Source {
         match &self.to {
             To::Past(_) => Err(Error::ReadOnly),
             To::Tx(pending) => pending.change(id, decide),
-            To::Live(inner) => {
-                inner.writable()?;
-                let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
-                let _turn = inner.begin(Stay::Commit)?;
-                let (ops, answer) = decide(&inner.reading())?;
-                if ops.is_empty() {
-                    return Ok(answer);
-                }
-                let changes: Vec<_> = ops.into_iter().map(|op| Change { id, op }).collect();
-                let stamp = Stamp { origin: self.origin.as_deref(), time: None };
-                let frame = inner.append(&changes, stamp)?;
-                drop(lane);
-                inner.acknowledge(frame)?;
-                Ok(answer)
-            }
+            To::Live(_) => self.change_all(|reading| {
+                let (ops, answer) = decide(reading)?;
+                Ok((ops.into_iter().map(|op| Change { id, op }).collect(), answer))
+            }),
         }
+    }
+
+    /// As [`Source::change`], on several handles of the workspace; in a live store only.
+    ///
+    /// # Errors
+    /// As [`Source::change`]; [`Error::InsideExclusive`] in a critical section.
+    pub(crate) fn change_all<'a, T>(
+        &self,
+        decide: impl FnOnce(&Reading) -> Result<(Vec<Change<'a>>, T)>,
+    ) -> Result<T> {
+        let inner = self.live_store(&self.workspace)?;
+        inner.writable()?;
+        let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
+        let _turn = inner.begin(Stay::Commit)?;
+        let (changes, answer) = decide(&inner.reading())?;
+        if changes.is_empty() {
+            return Ok(answer);
+        }
+        let stamp = Stamp { origin: self.origin.as_deref(), time: None };
+        let frame = inner.append(&changes, stamp)?;
+        drop(lane);
+        inner.acknowledge(frame)?;
+        Ok(answer)
+    }
+
+    /// Whether this is a live store that takes writes.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`]; [`Error::InsideExclusive`].
+    pub(crate) fn check_live(&self) -> Result<()> {
+        self.live_store(&self.workspace)?.writable().map(drop)
     }
 
     /// The clock.

@@ -331,7 +331,11 @@ impl Saved for VectorView {
 }
 
 impl RowHead<'_> {
-    fn read(&self, bodies: &dyn Bodies) -> Result<VectorRow> {
+    /// The row, with its text.
+    ///
+    /// # Errors
+    /// Its text and metadata cannot be read.
+    pub(crate) fn read(&self, bodies: &dyn Bodies) -> Result<VectorRow> {
         self.with(bodies, |upsert| {
             Ok(VectorRow {
                 id: upsert.id.to_owned(),

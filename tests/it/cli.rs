@@ -1,11 +1,13 @@
 //! The command line, driven as a program: what it prints where, what it answers, and the code it ends with.
 
+mod backup;
 mod bulk;
 mod checkpoint;
 mod compact;
 mod erase;
 mod field;
 mod history;
+mod import;
 mod processes;
 mod refusals;
 mod repair;

@@ -2,6 +2,7 @@
 
 mod base;
 mod events;
+mod imports;
 mod refusals;
 mod round_trip;
 mod times;

@@ -204,6 +204,19 @@ impl Context {
         self.write()
     }
 
+    /// Opens the store for reading, or an empty one in memory if there is none: to see what a write would do.
+    ///
+    /// # Errors
+    /// As [`Options::open_read_only`].
+    pub(crate) fn look(&self) -> Result<Writing> {
+        let store = match Options::new().open_read_only(&self.path) {
+            Err(Error::NoSuchStore { .. }) => Store::in_memory()?,
+            store => store?,
+        };
+        let workspace = self.enter(store.root())?;
+        Ok(Writing { store, workspace })
+    }
+
     /// Whether damage may have changed the answer: what stands behind it is missing from what was read.
     pub(crate) fn saw_damage(&self) -> bool {
         self.uncertain.get()

@@ -4,6 +4,7 @@
 //! alone chooses the code. The binary uses nothing of the library but what is public.
 
 mod answer;
+mod backup;
 mod checkpoint;
 mod compact;
 mod context;
@@ -14,10 +15,12 @@ mod erase;
 mod exit;
 mod fork;
 mod history;
+mod import;
 mod info;
 mod load;
 mod notes;
 mod output;
+mod reembed;
 mod render;
 mod repair;
 mod replay;
@@ -96,6 +99,9 @@ enum Verb {
     /// Make another store as of a moment, which shares nothing with this one
     Fork(fork::Args),
 
+    /// Copy the store into a directory, or bring the copy there up to date
+    Backup(backup::Args),
+
     /// The frames that were written last, and those that are written meanwhile
     Tail(tail::Args),
 
@@ -114,8 +120,14 @@ enum Verb {
     /// Read JSON lines into the store
     Load(load::Args),
 
+    /// Bring in what other programs keep: notes of an MCP memory server, text files, vectors
+    Import(import::Args),
+
     /// Check every byte of the store
     Verify,
+
+    /// Embed the texts of a table anew with another embedder, and switch it over
+    Reembed(reembed::Args),
 
     /// Save the state, so that opening the store need not fold what came before
     Checkpoint,
@@ -165,12 +177,15 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Replay(args) => replay::run(&args, &context),
         Verb::Diff(args) => diff::run(&args, &context),
         Verb::Fork(args) => fork::run(&args, &context),
+        Verb::Backup(args) => backup::run(&args, &context),
         Verb::Tail(args) => tail::run(&args, &context),
         Verb::Rollback(args) => history::rollback(&args, &context),
         Verb::Erase(args) => erase::run(args, &context),
         Verb::Info(args) => info::run(args, &context),
         Verb::Dump(args) => dump::run(&args, &context),
         Verb::Load(args) => load::run(&args, &context),
+        Verb::Import(args) => import::run(&args, &context),
+        Verb::Reembed(args) => reembed::run(&args, &context),
         Verb::Verify => verify::run(&context),
         Verb::Checkpoint => checkpoint::run(&context),
         Verb::Compact(args) => compact::run(&args, &context),

@@ -7,6 +7,7 @@ pub(crate) mod tail;
 pub(crate) mod changes;
 pub(crate) mod compact;
 mod erased;
+pub(crate) mod imported;
 pub(crate) mod tour;
 
 pub(crate) use erased::erased;

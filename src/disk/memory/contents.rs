@@ -38,13 +38,14 @@ pub(super) struct Begun {
 /// A file, whatever its names.
 #[derive(Debug)]
 pub(super) struct Inode {
+    device: u64,
     number: u64,
     contents: Mutex<Contents>,
 }
 
 impl Inode {
-    pub(super) fn new(number: u64, simulated: bool) -> Self {
-        Self { number, contents: Mutex::new(Contents::new(simulated)) }
+    pub(super) fn new(device: u64, number: u64, simulated: bool) -> Self {
+        Self { device, number, contents: Mutex::new(Contents::new(simulated)) }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -52,7 +53,7 @@ impl Inode {
     }
 
     pub(super) fn id(&self) -> FileId {
-        FileId { device: 0, number: self.number }
+        FileId { device: self.device, number: self.number }
     }
 
     pub(super) fn contents(&self) -> MutexGuard<'_, Contents> {

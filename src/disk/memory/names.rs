@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::contents::Inode;
 use crate::disk::parts;
@@ -42,11 +43,17 @@ pub(super) struct Names {
     /// By number; the root has number 0 and is absent until it is made.
     directories: BTreeMap<u64, Directory>,
     numbers: u64,
+    /// No other disk of this process has it.
+    device: u64,
 }
+
+/// How many disks there were.
+static DEVICES: AtomicU64 = AtomicU64::new(0);
 
 impl Names {
     pub(super) fn new(simulated: bool) -> Self {
-        Self { simulated, directories: BTreeMap::new(), numbers: ROOT }
+        let device = DEVICES.fetch_add(1, Ordering::Relaxed);
+        Self { simulated, directories: BTreeMap::new(), numbers: ROOT, device }
     }
 
     pub(super) fn list(&self, dir: &str) -> io::Result<Vec<String>> {
@@ -68,7 +75,7 @@ impl Names {
         if self.at(dir)?.cached.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let inode = Arc::new(Inode::new(self.number(), self.simulated));
+        let inode = Arc::new(Inode::new(self.device, self.number(), self.simulated));
         self.change(dir, Operation::Set(name.to_owned(), Entry::File(Arc::clone(&inode))))?;
         Ok(inode)
     }

@@ -11,21 +11,21 @@ use super::reason::LineReason;
 use crate::codec::json::{BadJson, Json};
 
 /// The fields that were not taken yet.
-pub(super) struct Fields<'a> {
+pub(in crate::interchange) struct Fields<'a> {
     fields: Vec<(Cow<'a, str>, &'a RawValue)>,
     within: &'static str,
 }
 
 /// One field and its name.
 #[derive(Clone, Copy)]
-pub(super) struct Field<'a> {
+pub(in crate::interchange) struct Field<'a> {
     name: &'static str,
     raw: &'a RawValue,
 }
 
 impl<'a> Fields<'a> {
     /// The fields of the object that `text` is; errors name it `name`, and what it holds `within`.
-    pub(super) fn parse(
+    pub(in crate::interchange) fn parse(
         text: &'a str,
         name: &'static str,
         within: &'static str,
@@ -44,23 +44,28 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a field; one that is null counts as left out.
-    pub(super) fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
+    pub(in crate::interchange) fn optional(&mut self, name: &'static str) -> Option<Field<'a>> {
         self.take(name).filter(|field| !field.is_null())
     }
 
     /// Takes a field, whatever it holds.
-    pub(super) fn take(&mut self, name: &'static str) -> Option<Field<'a>> {
+    pub(in crate::interchange) fn take(&mut self, name: &'static str) -> Option<Field<'a>> {
         let at = self.fields.iter().position(|(field, _)| field == name)?;
         Some(Field { name, raw: self.fields.swap_remove(at).1 })
     }
 
     /// Takes a field that must be there.
-    pub(super) fn required(&mut self, name: &'static str) -> Result<Field<'a>, LineReason> {
+    pub(in crate::interchange) fn required(&mut self, name: &'static str) -> Result<Field<'a>, LineReason> {
         self.take(name).ok_or(LineReason::Missing { field: name, within: self.within })
     }
 
+    /// The names of the fields that were not taken.
+    pub(in crate::interchange) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| &**name)
+    }
+
     /// Sees to it that every field was taken.
-    pub(super) fn end(self) -> Result<(), LineReason> {
+    pub(in crate::interchange) fn end(self) -> Result<(), LineReason> {
         match self.fields.into_iter().next() {
             None => Ok(()),
             Some((field, _)) => {
@@ -71,15 +76,15 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Field<'a> {
-    pub(super) fn is_null(self) -> bool {
+    pub(in crate::interchange) fn is_null(self) -> bool {
         self.raw.get() == "null"
     }
 
-    pub(super) fn is_string(self) -> bool {
+    pub(in crate::interchange) fn is_string(self) -> bool {
         self.raw.get().starts_with('"')
     }
 
-    pub(super) fn text(self) -> Result<String, LineReason> {
+    pub(in crate::interchange) fn text(self) -> Result<String, LineReason> {
         if !self.is_string() {
             return Err(self.wrong("a string"));
         }
@@ -87,11 +92,14 @@ impl<'a> Field<'a> {
     }
 
     /// A whole number in the type's range, written without a fraction or an exponent.
-    pub(super) fn number<T: std::str::FromStr>(self, expected: &'static str) -> Result<T, LineReason> {
+    pub(in crate::interchange) fn number<T: std::str::FromStr>(
+        self,
+        expected: &'static str,
+    ) -> Result<T, LineReason> {
         self.raw.get().parse().map_err(|_| self.wrong(expected))
     }
 
-    pub(super) fn boolean(self) -> Result<bool, LineReason> {
+    pub(in crate::interchange) fn boolean(self) -> Result<bool, LineReason> {
         match self.raw.get() {
             "true" => Ok(true),
             "false" => Ok(false),
@@ -100,15 +108,15 @@ impl<'a> Field<'a> {
     }
 
     /// Any value, in canonical text.
-    pub(super) fn json(self) -> Result<String, LineReason> {
+    pub(in crate::interchange) fn json(self) -> Result<String, LineReason> {
         Ok(Json::parse(self.raw.get())?.into_string())
     }
 
-    pub(super) fn object(self, within: &'static str) -> Result<Fields<'a>, LineReason> {
+    pub(in crate::interchange) fn object(self, within: &'static str) -> Result<Fields<'a>, LineReason> {
         Fields::parse(self.raw.get(), self.name, within)
     }
 
-    pub(super) fn array(self) -> Result<Vec<Field<'a>>, LineReason> {
+    pub(in crate::interchange) fn array(self) -> Result<Vec<Field<'a>>, LineReason> {
         if !self.raw.get().starts_with('[') {
             return Err(self.wrong("an array"));
         }
@@ -117,7 +125,7 @@ impl<'a> Field<'a> {
     }
 
     /// An array of numbers, each rounded once, from its decimal digits to the nearest float.
-    pub(super) fn floats(self) -> Result<Vec<f32>, LineReason> {
+    pub(in crate::interchange) fn floats(self) -> Result<Vec<f32>, LineReason> {
         let wrong = || self.wrong("an array of numbers");
         let inner = self.raw.get().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
         let inner = inner.ok_or_else(wrong)?.trim();
@@ -136,7 +144,7 @@ impl<'a> Field<'a> {
         inner.split(',').map(float).collect()
     }
 
-    pub(super) fn wrong(self, expected: &'static str) -> LineReason {
+    pub(in crate::interchange) fn wrong(self, expected: &'static str) -> LineReason {
         LineReason::WrongType { field: self.name, expected }
     }
 }

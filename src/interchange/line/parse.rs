@@ -7,7 +7,7 @@ use super::reason::{LineReason, has_class};
 use super::{Args, EntryArgs, EpisodeArgs, Line, NoteArgs, NoteText, RowArgs};
 use crate::codec::delta::{Class, Config, HandleKind, Identity, Origin};
 use crate::position::{Frame, Time};
-use crate::store::name::WorkspacePath;
+use crate::store::name::{WorkspacePath, shadowed};
 
 /// The name that the notes of every workspace have.
 const NOTES_NAME: &str = "memory";
@@ -67,9 +67,11 @@ fn kind(field: Field<'_>) -> Parsed<HandleKind> {
 
 /// A handle id is a valid workspace path and name, as they stand.
 fn handle_id(kind: HandleKind, id: String) -> Parsed<String> {
-    let (workspace, name) = match id.rsplit_once('/') {
+    // A table that is being embedded anew has another one beside it, which a dump shows like any other.
+    let chosen = shadowed(&id).filter(|_| kind == HandleKind::Vector).unwrap_or(&id);
+    let (workspace, name) = match chosen.rsplit_once('/') {
         Some((path, name)) => (WorkspacePath::parse(path)?, name),
-        None => (WorkspacePath::root(), id.as_str()),
+        None => (WorkspacePath::root(), chosen),
     };
     workspace.handle(name)?;
     if kind == HandleKind::Notes && name != NOTES_NAME {

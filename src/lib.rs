@@ -98,12 +98,12 @@ pub use codec::delta::Origin;
 pub use codec::json::Json;
 pub use embed::{EmbedError, Embedder, StubEmbedder};
 pub use error::{Error, Result};
-pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
-pub use log::{Durability, Forked, Retention, Writers};
 pub use handle::{
     Episodic, Forgotten, Notes, Reembedded, Reembedding, Restored, VectorItem, VectorStore, Working,
 };
+pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
 pub use log::{BackedUp, Durability, Forked, Writers};
+pub use log::{Durability, Forked, Retention, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use segment::Reads;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 72] = [
+const WANTED: [(&str, u64); 75] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -40,6 +40,9 @@ const WANTED: [(&str, u64); 72] = [
     ("erased", 50),
     ("erasures of unknown outcome, done", 1),
     ("erasures of unknown outcome, not done", 1),
+    ("backups", 20),
+    ("backups of what had grown", 5),
+    ("backups that failed", 10),
     ("clock went back", 50),
     ("clock went ahead", 50),
     ("pages evicted", 5),

@@ -95,6 +95,8 @@ pub(crate) enum Action {
     Compact { process: usize, at: u64 },
     /// A process erases a note or a row.
     Erase { process: usize, at: usize, key: String, row: bool },
+    /// A process brings the backup up to date, whose machine may go down meanwhile.
+    Backup { process: usize, seed: u64 },
     /// The clock goes forth or back.
     Clock { by_us: i64 },
     /// A process dies within a call to come.
@@ -205,7 +207,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(50) {
+        match self.rng.below(52) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -235,6 +237,7 @@ impl Draw {
                 let key = ["a", "a/b", "b"][self.rng.below(3) as usize].to_owned();
                 Action::Erase { process, at: self.rng.below(2) as usize, key, row: self.rng.chance(3) }
             }
+            30 | 31 => Action::Backup { process, seed: self.rng.next() },
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

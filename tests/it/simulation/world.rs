@@ -57,6 +57,9 @@ pub(super) struct World {
     pub(super) lines: BTreeMap<u64, Vec<u8>>,
     /// An erasure of unknown outcome, until a writer looks.
     pub(super) erasing: Option<Erasing>,
+    /// Where backups are made, and the frame of the last one.
+    pub(super) copy: MemoryDisk,
+    pub(super) copied: u64,
     down: Option<Down>,
     /// A fault fired within this action.
     pub(super) fired: bool,
@@ -99,6 +102,8 @@ impl World {
             scarred: false,
             lines: BTreeMap::new(),
             erasing: None,
+            copy: MemoryDisk::seeded(history.seed ^ 0xc09),
+            copied: 0,
             rng: Rng::new(history.seed ^ 0x5eed),
             down: None,
             fired: false,
@@ -136,6 +141,7 @@ impl World {
             Action::Fork { process, at } => self.fork(*process, *at)?,
             Action::Compact { process, at } => self.compact(*process, *at)?,
             Action::Erase { process, at, key, row } => self.erase(*process, *at, key, *row)?,
+            Action::Backup { process, seed } => self.backup(*process, *seed)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
                 self.writers[*process].disk.stop_at(*call);

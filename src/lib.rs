@@ -104,6 +104,7 @@ pub use handle::{
 pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
 pub use log::{BackedUp, Durability, Forked, Writers};
 pub use log::{Durability, Forked, Retention, Writers};
+pub use log::{BackedUp, Durability, Forked, Retention, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;
 pub use segment::Reads;

@@ -15,13 +15,13 @@ use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::build::header_area;
-use super::change::Change;
+use super::change::{Change, NewFile};
 use super::follow::Sight;
 use super::found::Found;
 use super::promise;
 use super::recover::{lock_error, refuse_network};
 use super::settle::QUARANTINE;
-use super::{fork, intent, settle};
+use super::{fork, intent, retention, settle};
 use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, StoreId};
 use crate::codec::wire::Malformed;
@@ -36,6 +36,8 @@ use crate::segment::{
 const CHECKPOINTS: &str = "checkpoints";
 /// How much is put together before it is written.
 const WRITE_BYTES: usize = 1 << 20;
+/// How much is written between two syncs: whoever syncs a file of the store beside this waits for no more.
+const SYNC_BYTES: usize = 4 << 20;
 
 /// A backup that was brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct BackedUp {
     pub replaced_files: usize,
 }
 
-/// Makes a backup of a log on another disk, or brings the one there up to date. `sight` looks at the log; it is
+/// Makes a backup of the log of the store on `source` on another disk, or brings the one there up to date. `sight` looks at the log; it is
 /// asked again once the target's lock is held.
 ///
 /// # Errors
@@ -65,6 +67,7 @@ pub struct BackedUp {
 /// [`Error::NetworkFilesystem`]; [`Error::Corrupt`]: a frame rotted; [`Error::DiskFull`]: the backup that was there
 /// stays as it was. [`Error::Io`]: the same, unless all was stated already; then whoever opens it completes it.
 pub fn backup(
+    source: &dyn Disk,
     sight: &dyn Fn() -> Result<Sight>,
     target: &dyn Disk,
     wait: Duration,
@@ -76,7 +79,7 @@ pub fn backup(
     let exists = is_store(target)?;
     target.create_dir("").map_err(|e| Error::io("creating", target.root(), e))?;
     let _lock = target.lock(wait).map_err(|e| lock_error(target, e))?;
-    let made = update(&sight()?, target);
+    let made = update(source, &sight()?, target);
     if made.is_err() && !exists {
         fork::clear(target, before.as_deref());
     }
@@ -105,7 +108,7 @@ fn is_store(target: &dyn Disk) -> Result<bool> {
 }
 
 /// Brings the target up to date; its lock is held.
-fn update(sight: &Sight, target: &dyn Disk) -> Result<BackedUp> {
+fn update(source: &dyn Disk, sight: &Sight, target: &dyn Disk) -> Result<BackedUp> {
     let io = |doing, path: &str| {
         let path = target.root().join(path);
         move |e| Error::io(doing, path, e)
@@ -142,6 +145,12 @@ fn update(sight: &Sight, target: &dyn Disk) -> Result<BackedUp> {
     if promise::read(target)?.is_none_or(|known| known.store != store || known.frame < frame) {
         durable_file.write_at(0, &promise.encode()).map_err(io("writing", promise::DURABLE))?;
         durable_file.sync_data().map_err(io("syncing", promise::DURABLE))?;
+    }
+    // One that rotted is in nobody's way, here neither: the backup keeps its own.
+    if let Ok(policy) = retention::read(source, store)
+        && retention::read(target, store).ok() != Some(policy)
+    {
+        retention::replace(target, store, policy)?;
     }
     Ok(made)
 }
@@ -309,40 +318,36 @@ impl Copy<'_> {
 
     /// Copies a file, up to a frame or to its seal, and answers where it ends.
     fn file(&mut self, segment: &Segment, last: Option<Frame>) -> Result<u64> {
-        let id = segment.id();
         let reserved = if last.is_some() { GROWTH_MIN_BYTES } else { segment.published() };
-        self.change.stream(id.to_string(), segment.header().salt, reserved, &mut |write| {
-            let mut checked = Checked::of(segment);
-            let mut pending = header_area(segment.header());
-            let mut walk = Walk::new(segment, FRAMES_START, segment.published());
-            while last.is_none_or(|frame| checked.chain.number < frame) {
-                let at = walk.offset();
-                let corrupt =
-                    |reason| segment.corrupt(checked.chain.number.next().unwrap_or_default(), reason);
-                let (bytes, sealed) = match walk.step()? {
-                    Step::Frame { frame, bytes, .. } => {
-                        let sealed = frame.header.kind == FrameKind::Seal;
-                        checked
-                            .next(&frame, bytes, at)
-                            .map_err(|reason| segment.corrupt(frame.header.number, reason))?;
-                        (bytes, sealed)
-                    }
-                    Step::Bad(reason) => return Err(corrupt(reason)),
-                    Step::End => {
-                        return Err(corrupt(Malformed::new("frame", at, "a frame or a seal", "zeros")));
-                    }
-                };
-                pending.extend_from_slice(bytes);
-                if pending.len() >= WRITE_BYTES {
-                    write(&pending)?;
-                    pending.clear();
+        let mut out = Out {
+            file: self.change.create(segment.id().to_string(), segment.header().salt, reserved)?,
+            pending: header_area(segment.header()),
+            at: 0,
+            unsynced: 0,
+        };
+        let mut checked = Checked::of(segment);
+        let mut walk = Walk::new(segment, FRAMES_START, segment.published());
+        while last.is_none_or(|frame| checked.chain.number < frame) {
+            let at = walk.offset();
+            let next = checked.chain.number.next().unwrap_or_default();
+            let sealed = match walk.step()? {
+                Step::Frame { frame, bytes, .. } => {
+                    let number = frame.header.number;
+                    checked.next(&frame, bytes, at).map_err(|reason| segment.corrupt(number, reason))?;
+                    out.add(bytes)?;
+                    frame.header.kind == FrameKind::Seal
                 }
-                if sealed {
-                    break;
+                Step::Bad(reason) => return Err(segment.corrupt(next, reason)),
+                Step::End => {
+                    let reason = Malformed::new("frame", at, "a frame or a seal", "zeros");
+                    return Err(segment.corrupt(next, reason));
                 }
+            };
+            if sealed {
+                break;
             }
-            write(&pending)
-        })
+        }
+        out.end()
     }
 
     /// Takes out of the target what the source has no more. Where a file goes or gives way to one with other frames, so
@@ -368,11 +373,47 @@ impl Copy<'_> {
                     .sync_dir(dir)
                     .map_err(|e| Error::io("syncing", self.target.root().join(dir), e))?;
                 for name in fork::names(self.target, dir)?.unwrap_or_default() {
-                    self.change.drop_from(dir, name);
+                    self.change.drop_in(dir, name);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// A file that is being written.
+struct Out {
+    file: NewFile,
+    pending: Vec<u8>,
+    at: u64,
+    unsynced: usize,
+}
+
+impl Out {
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let end = self.at + self.pending.len() as u64;
+        self.file.reserve(end)?;
+        self.file.write(self.at, &self.pending)?;
+        self.unsynced += self.pending.len();
+        self.at = end;
+        self.pending.clear();
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
+            self.file.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file durable, and answers how many bytes it holds.
+    fn end(mut self) -> Result<u64> {
+        self.write()?;
+        self.file.finish()?;
+        Ok(self.at)
     }
 }
 

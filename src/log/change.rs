@@ -20,11 +20,6 @@ use crate::segment::LOG_DIR;
 
 /// The name that INTENT has until it is whole.
 const BUILDING: &str = "INTENT.tmp";
-/// How much of a stream is written between two syncs: whoever syncs beside it waits for no more.
-const STREAM_SYNC_BYTES: usize = 4 << 20;
-
-/// Takes the next piece of a file.
-pub(super) type Pieces<'p> = dyn FnMut(&[u8]) -> Result<()> + 'p;
 
 /// A change under construction.
 #[derive(Debug)]
@@ -126,49 +121,6 @@ impl<'d> Change<'d> {
         new.reserve(reserved)?;
         self.intent.moves.push(Move { temporary, target, salt });
         Ok(new)
-    }
-
-    /// As [`Change::build`], with bytes that come piece by piece: `fill` hands them to the writer that it is given.
-    /// Answers how many there were. They are synced once in a while, so that no sync has much to do.
-    ///
-    /// # Errors
-    /// As [`Change::build`]; whatever `fill` answers.
-    pub(super) fn stream(
-        &mut self,
-        target: String,
-        salt: u64,
-        reserved: u64,
-        fill: &mut dyn FnMut(&mut Pieces<'_>) -> Result<()>,
-    ) -> Result<u64> {
-        let temporary = format!("{:016x}.{}.tmp", self.intent.id, self.intent.moves.len());
-        let path = format!("{LOG_DIR}/{temporary}");
-        let io = |doing| {
-            let display = self.disk.root().join(&path);
-            move |e| Error::io(doing, display, e)
-        };
-        let file = self.disk.open(&path, Access::Create).map_err(io("creating"))?;
-        self.made.push(path.clone());
-        file.allocate(reserved).map_err(io("reserving space for"))?;
-        let (mut at, mut unsynced) = (0, 0);
-        fill(&mut |bytes| {
-            let end = at + bytes.len() as u64;
-            file.allocate(end.max(reserved)).map_err(io("reserving space for"))?;
-            file.write_at(at, bytes).map_err(io("writing"))?;
-            (at, unsynced) = (end, unsynced + bytes.len());
-            if unsynced >= STREAM_SYNC_BYTES {
-                file.sync_data().map_err(io("syncing"))?;
-                unsynced = 0;
-            }
-            Ok(())
-        })?;
-        file.sync_data().map_err(io("syncing"))?;
-        self.intent.moves.push(Move { temporary, target, salt });
-        Ok(at)
-    }
-
-    /// Takes a file of another directory away.
-    pub(super) fn drop_from(&mut self, directory: &str, name: String) {
-        self.intent.drops.push(Dropped { directory: directory.to_owned(), name });
     }
 
     /// Takes a file of the log away.

@@ -85,6 +85,34 @@ pub(super) fn examine(disk: &dyn Disk) -> Result<std::result::Result<Option<Keep
     }
 }
 
+/// Puts a policy in the place of the one that is there, or takes that away; the lock is held.
+///
+/// # Errors
+/// [`Error::DiskFull`], [`Error::Io`]: which of the two stands is not known then.
+pub(super) fn replace(disk: &dyn Disk, store: StoreId, policy: Option<Retention>) -> Result<()> {
+    let io = |doing, path: &str| {
+        let path = disk.root().join(path);
+        move |e| Error::io(doing, path, e)
+    };
+    let Some(policy) = policy else {
+        remove(disk, RETENTION)?;
+        return disk.sync_dir("").map_err(io("syncing", ""));
+    };
+    remove(disk, BUILDING)?;
+    let file = disk.open(BUILDING, Access::Create).map_err(io("creating", BUILDING))?;
+    let written = file
+        .allocate(RETENTION_BYTES as u64)
+        .and_then(|()| file.write_at(0, &policy.record(store).encode()))
+        .and_then(|()| file.sync_data())
+        .map_err(io("writing", BUILDING));
+    if let Err(e) = written {
+        remove(disk, BUILDING)?;
+        return Err(e);
+    }
+    disk.rename(BUILDING, RETENTION).map_err(io("renaming", BUILDING))?;
+    disk.sync_dir("").map_err(io("syncing", ""))
+}
+
 impl Log {
     /// Sets the store's policy, or takes it away; durable when it returns.
     ///
@@ -92,30 +120,7 @@ impl Log {
     /// [`Error::Locked`]; [`Error::Closed`]; [`Error::Poisoned`]; [`Error::DiskFull`], [`Error::Io`]: which of the two
     /// policies stands is not known then.
     pub fn set_retention(&self, policy: Option<Retention>) -> Result<()> {
-        let disk = &*self.disk;
-        let io = |doing, path: &str| {
-            let path = disk.root().join(path);
-            move |e| Error::io(doing, path, e)
-        };
-        let work = || {
-            let Some(policy) = policy else {
-                remove(disk, RETENTION)?;
-                return disk.sync_dir("").map_err(io("syncing", ""));
-            };
-            remove(disk, BUILDING)?;
-            let file = disk.open(BUILDING, Access::Create).map_err(io("creating", BUILDING))?;
-            let written = file
-                .allocate(RETENTION_BYTES as u64)
-                .and_then(|()| file.write_at(0, &policy.record(self.store).encode()))
-                .and_then(|()| file.sync_data())
-                .map_err(io("writing", BUILDING));
-            if let Err(e) = written {
-                remove(disk, BUILDING)?;
-                return Err(e);
-            }
-            disk.rename(BUILDING, RETENTION).map_err(io("renaming", BUILDING))?;
-            disk.sync_dir("").map_err(io("syncing", ""))
-        };
+        let work = || replace(&*self.disk, self.store, policy);
         self.under_lock(&[], work).map(|_| ())
     }
 }

@@ -42,8 +42,9 @@ impl Store {
     /// # Errors
     /// As [`Store::backup`].
     pub fn backup_on(&self, disk: &Arc<dyn Disk>) -> Result<BackedUp> {
-        let options = self.inner().options();
-        log::backup(&|| self.durable_sight(), &**disk, options.lock_wait, options.allow_network)
+        let inner = self.inner();
+        let options = inner.options();
+        log::backup(&*inner.disk, &|| self.durable_sight(), &**disk, options.lock_wait, options.allow_network)
     }
 
     /// The log with all that was acknowledged, by whichever process.

@@ -83,6 +83,34 @@ fn a_backup_opens_as_the_store_and_goes_on() {
 }
 
 #[test]
+fn the_policy_of_the_store_comes_along() {
+    let (disk, target) = (MemoryDisk::new(), MemoryDisk::new());
+    let store = open(&disk);
+    for policy in [Some(mnemolog::Retention::Frames(9)), Some(mnemolog::Retention::Frames(3)), None] {
+        store.set_retention(policy).expect("set");
+        store.backup_on(&shared(&target)).expect("backed up");
+        assert_eq!(reader(&target).retention().expect("reads"), policy);
+    }
+}
+
+#[test]
+fn a_compacted_store_has_a_compacted_backup() {
+    for seed in 0..5 {
+        let (disk, target) = (MemoryDisk::new(), MemoryDisk::new());
+        let store = open(&disk);
+        write(&store, &mut Rng::new(seed), 90);
+        store.backup_on(&shared(&target)).expect("backed up");
+        store.compact(Frame(40), false).expect("compacted");
+        write(&store, &mut Rng::new(seed + 9), 3);
+        let made = store.backup_on(&shared(&target)).expect("backed up");
+        assert!(made.replaced_files > 0);
+        check(&store, &target, Frame(93), &format!("seed {seed}"));
+        let gone = reader(&target).at(Frame(20)).map(|_| ());
+        assert!(matches!(gone, Err(Error::Compacted { .. })), "{gone:?}");
+    }
+}
+
+#[test]
 fn an_empty_store_can_be_backed_up() {
     let target = MemoryDisk::new();
     let store = open(&MemoryDisk::new());

@@ -42,9 +42,9 @@ impl World {
             }
             Err(e) => {
                 self.counts.met("backups that failed");
-                if crash.is_none() {
-                    self.writers[process].poisoned |=
-                        matches!(e, Error::Poisoned { .. } | Error::OutcomeUnknown { .. });
+                let stopped = matches!(e, Error::Poisoned { .. } | Error::OutcomeUnknown { .. });
+                self.writers[process].poisoned |= stopped;
+                if stopped || crash.is_none() {
                     self.excuse(&e, disk.is_alive(), "backing up")?;
                 }
                 self.look_at_the_copy(before, None)

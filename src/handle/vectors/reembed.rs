@@ -154,6 +154,8 @@ impl Work<'_> {
 
     /// Embeds what is not embedded, batch by batch.
     fn round(&mut self, progress: &mut dyn FnMut(Reembedding)) -> Result<()> {
+        // Asked first: what is erased from here on must not be written again from this reading.
+        let generation = self.table.handle.source.generation();
         let reading = self.table.handle.reading();
         let Some(view) = self.table.view(&reading) else { return Ok(()) };
         let missing = self.missing(&reading, view)?;
@@ -167,7 +169,9 @@ impl Work<'_> {
                     rows.push((id.clone(), *last, row.text));
                 }
             }
-            self.embed(&rows)?;
+            if !self.embed(&rows, generation)? {
+                return Ok(());
+            }
             done += batch.len();
             progress(Reembedding { done, total });
         }
@@ -204,13 +208,16 @@ impl Work<'_> {
         Ok(missing)
     }
 
-    /// Embeds rows and saves their vectors.
-    fn embed(&mut self, rows: &[(String, Last, String)]) -> Result<()> {
+    /// Embeds rows and saves their vectors. Answers `false`, and saves nothing, if files were replaced since.
+    fn embed(&mut self, rows: &[(String, Last, String)], generation: u64) -> Result<bool> {
         let texts: Vec<&str> = rows.iter().map(|(_, _, text)| text.as_str()).collect();
         let vectors = embed(self.embedder, &texts)?;
         let digests: Vec<String> = texts.iter().map(|text| digest(text)).collect();
-        let (shadow, after) = (self.shadow, self.after);
-        self.table.handle.source.change(shadow, |reading| {
+        let (shadow, after, source) = (self.shadow, self.after, &self.table.handle.source);
+        let saved = source.change(shadow, |reading| {
+            if source.generation() != generation {
+                return Ok((Vec::new(), false));
+            }
             let mut ops = Vec::with_capacity(rows.len() + 2);
             if reading.state.vectors(shadow).and_then(VectorView::identity) != Some(after) {
                 // Another embedder's, or nobody's.
@@ -221,11 +228,14 @@ impl Work<'_> {
                 let embedding = Cow::Borrowed(vector.as_slice());
                 ops.push(Op::Upsert(Upsert { id, text: digest, metadata: "{}", embedding }));
             }
-            Ok((ops, ()))
+            Ok((ops, true))
         })?;
+        if !saved {
+            return Ok(false);
+        }
         self.embedded += rows.len();
         self.known.extend(rows.iter().map(|(id, last, _)| (id.clone(), *last)));
-        Ok(())
+        Ok(true)
     }
 
     /// Switches the table over if every row is embedded, and answers how many there are; `last_resort` embeds what is

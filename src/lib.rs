@@ -101,9 +101,6 @@ pub use error::{Error, Result};
 pub use handle::{
     Episodic, Forgotten, Notes, Reembedded, Reembedding, Restored, VectorItem, VectorStore, Working,
 };
-pub use handle::{Episodic, Forgotten, Notes, Restored, VectorItem, VectorStore, Working};
-pub use log::{BackedUp, Durability, Forked, Writers};
-pub use log::{Durability, Forked, Retention, Writers};
 pub use log::{BackedUp, Durability, Forked, Retention, Writers};
 pub use position::{Frame, Time};
 pub use replay::steps::Step;

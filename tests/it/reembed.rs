@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
-use mnemolog::{EmbedError, Embedder, Error, Json, Store, StubEmbedder, VectorItem, VectorStore};
+use mnemolog::view::HandleId;
+use mnemolog::{EmbedError, Embedder, Erase, Error, Json, Store, StubEmbedder, VectorItem, VectorStore};
 
 use crate::model::Rng;
 use crate::tail::options;
@@ -337,4 +338,23 @@ fn a_past_a_reader_and_a_critical_section_refuse_it() {
     assert!(matches!(inside, Err(Error::InsideExclusive { .. })), "{inside:?}");
     let unused = store.root().vectors("unused").expect("a name");
     assert_eq!(unused.reembed(&Other::new(), &mut quiet()).expect("nothing to embed").rows, 0);
+}
+
+#[test]
+fn what_is_erased_goes_from_the_vectors_under_way_too() {
+    use mnemolog::codec::delta::HandleKind;
+    let handle = || HandleId { kind: HandleKind::Vector, id: "core/docs".into() };
+    for erase in [Erase::key(handle(), "id7"), Erase::containing("text number 7"), Erase::handle(handle())] {
+        let disk = MemoryDisk::new();
+        let store = filled(&disk, 300);
+        table(&store).reembed(&Other::bad(256, Bad::Fails), &mut quiet()).expect_err("it fails");
+        let new: Vec<u8> = vector("text number 7").iter().flat_map(|x| x.to_le_bytes()).collect();
+        let holds = || {
+            let files = disk.files().into_iter().filter_map(|name| disk.read_file(&name));
+            files.map(|bytes| bytes.windows(new.len()).filter(|bytes| *bytes == new).count()).sum::<usize>()
+        };
+        assert!(holds() > 0);
+        store.erase(&erase).expect("erased");
+        assert_eq!(holds(), 0, "{erase:?}");
+    }
 }

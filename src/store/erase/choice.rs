@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use super::{Erased, ErasedFile, ErasedItems, Stays, What};
 use crate::codec::blank::Blank;
-use crate::codec::delta::{Body, Config, Envelope, Note, Op, Origin, Push, Record, Upsert};
+use crate::codec::delta::{Body, Config, Envelope, HandleKind, Note, Op, Origin, Push, Record, Upsert};
 use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES};
 use crate::codec::json::Json;
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
 use crate::log::{Choose, Removed};
+use crate::store::name::shadowed;
 use crate::view::HandleId;
 
 /// Chooses, and keeps count.
@@ -70,12 +71,17 @@ impl<'e> Choice<'e> {
     /// What goes of an envelope.
     fn blank(&self, handle: &HandleId, envelope: &Envelope<'_>) -> Option<Blank> {
         let op = &envelope.op;
+        let table = table_of(handle);
+        let is = |wanted: &HandleId| wanted == handle || table.as_ref() == Some(wanted);
         match self.what {
-            What::Handle(wanted) => (wanted == handle).then_some(Blank::Handle),
-            What::Key(wanted, key) => (wanted == handle && op.key() == Some(key)).then_some(Blank::Content),
+            What::Handle(wanted) => is(wanted).then_some(Blank::Handle),
+            What::Key(wanted, key) => (is(wanted) && op.key() == Some(key)).then_some(Blank::Content),
             What::Containing(_) => {
                 let goes = match op.chain_key() {
-                    Some(key) => self.keys.contains(&(handle.clone(), key.into())),
+                    Some(key) => [Some(handle), table.as_ref()]
+                        .into_iter()
+                        .flatten()
+                        .any(|handle| self.keys.contains(&(handle.clone(), key.into()))),
                     None => self.text.stands_in(op),
                 };
                 goes.then_some(Blank::Content)
@@ -135,6 +141,12 @@ impl Choose for Choice<'_> {
 
 fn handle_of(envelope: &Envelope<'_>) -> HandleId {
     HandleId { kind: envelope.op.kind(), id: Arc::from(envelope.id) }
+}
+
+/// The table whose rows this one holds the vectors of, while they are embedded anew: what goes there goes here too.
+fn table_of(handle: &HandleId) -> Option<HandleId> {
+    let table = shadowed(&handle.id).filter(|_| handle.kind == HandleKind::Vector)?;
+    Some(HandleId { kind: HandleKind::Vector, id: table.into() })
 }
 
 /// Visits every envelope of a frame with its offset in the file, also those that an erased head left behind.

@@ -21,23 +21,23 @@ impl World {
         let mut rng = Rng::new(seed);
         let crash = rng.chance(2).then(|| rng.below(70));
         if let Some(call) = crash {
-            self.copy.crash_at(call);
+            self.copy.0.crash_at(call);
         }
-        let made = store.backup_on(&(Arc::new(self.copy.clone()) as Arc<dyn Disk>));
+        let made = store.backup_on(&(Arc::new(self.copy.0.clone()) as Arc<dyn Disk>));
         self.note_faults();
         if crash.is_some() {
             let tear = [Tear::Sector, Tear::Byte, Tear::Mix][rng.below(3) as usize];
-            self.copy.power_loss(&mut |n| rng.below(n), tear);
+            self.copy.0.power_loss(&mut |n| rng.below(n), tear);
         }
         self.truth.claimed(store.durable().0)?;
-        let before = self.copied;
+        let before = self.copy.1;
         match made {
             Ok(made) => {
                 self.counts.met("backups");
                 self.counts.add("backups of what had grown", u64::from(before > 0 && made.copied_files > 0));
                 self.truth.claimed(made.frame.0)?;
                 ensure!(made.frame.0 >= before, "a backup went back from {before} to {}", made.frame);
-                self.copied = made.frame.0;
+                self.copy.1 = made.frame.0;
                 self.look_at_the_copy(before, Some(made.frame.0))
             }
             Err(e) => {
@@ -55,9 +55,9 @@ impl World {
     /// The backup is the store as of the frame that was told, otherwise as of the one before or of a newer one.
     fn look_at_the_copy(&mut self, before: u64, told: Option<u64>) -> Check {
         let copy =
-            match self.options(super::history::Kind::One).open_read_only_on(Arc::new(self.copy.clone())) {
+            match self.options(super::history::Kind::One).open_read_only_on(Arc::new(self.copy.0.clone())) {
                 Ok(copy) => copy,
-                Err(Error::NoSuchStore { .. }) if self.copied == 0 => return Ok(()),
+                Err(Error::NoSuchStore { .. }) if self.copy.1 == 0 => return Ok(()),
                 Err(e) => return Err(format!("a backup does not open: {e}")),
             };
         ensure!(copy.recovery().damage.is_none(), "a backup is damaged: {:?}", copy.recovery());
@@ -70,11 +70,11 @@ impl World {
             && self
                 .truth
                 .state(frame)
-                .is_some_and(|state| held(&self.copy, &copy) != Some((**state).clone()));
+                .is_some_and(|state| held(&self.copy.0, &copy) != Some((**state).clone()));
         ensure!(!differs, "a backup of frame {frame} holds something else");
-        let whole = log::verify(&self.copy).map_err(|e| e.to_string())?.is_whole();
+        let whole = log::verify(&self.copy.0).map_err(|e| e.to_string())?.is_whole();
         ensure!(whole, "a backup of {} does not verify", Frame(frame));
-        self.copied = frame;
+        self.copy.1 = frame;
         Ok(())
     }
 }

@@ -58,8 +58,7 @@ pub(super) struct World {
     /// An erasure of unknown outcome, until a writer looks.
     pub(super) erasing: Option<Erasing>,
     /// Where backups are made, and the frame of the last one.
-    pub(super) copy: MemoryDisk,
-    pub(super) copied: u64,
+    pub(super) copy: (MemoryDisk, u64),
     down: Option<Down>,
     /// A fault fired within this action.
     pub(super) fired: bool,
@@ -102,8 +101,7 @@ impl World {
             scarred: false,
             lines: BTreeMap::new(),
             erasing: None,
-            copy: MemoryDisk::seeded(history.seed ^ 0xc09),
-            copied: 0,
+            copy: (MemoryDisk::seeded(history.seed ^ 0xc09), 0),
             rng: Rng::new(history.seed ^ 0x5eed),
             down: None,
             fired: false,

@@ -166,7 +166,7 @@ impl<'d> Change<'d> {
             let (path, segment) = (disk.root().to_path_buf(), INTENT.to_owned());
             Damage { path, segment, offset: 0, frame: Frame::ZERO, reason, evidence: Evidence::Header }
         })?;
-        // Whoever was building one died: under the lock nobody else is.
+        // What stands there is of a writer that failed to state its change: INTENT was finished, or never was.
         intent::remove(disk, BUILDING)?;
         let file = disk.open(BUILDING, Access::Create).map_err(io("creating", BUILDING))?;
         self.made.push(BUILDING.to_owned());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mnemolog::disk::MemoryDisk;
+use mnemolog::disk::{Call, Fault, MemoryDisk};
 use mnemolog::{Error, Frame, TailEvent, Writers};
 
 use super::{Memory, is_sound, open, shared};
@@ -43,6 +43,20 @@ fn writers_of_the_same_process_go_on_and_lose_nothing() {
         let store = open(&disk);
         memory.check(&store, store.oldest(), "opened again");
     }
+}
+
+#[test]
+fn a_change_that_one_process_could_not_state_is_in_no_others_way() {
+    let disk = MemoryDisk::simulated();
+    let open = || options().writers(Writers::Many).open_on(shared(&disk.process())).expect("opens");
+    let (one, other) = (open(), open());
+    write(&one, &mut Rng::new(1), 20);
+    other.refresh().expect("looks");
+    disk.fail_kind(Call::Rename, 0, Fault::Io);
+    assert!(one.compact(Frame(10), false).is_err());
+    assert!(disk.read_file("INTENT.tmp").is_some(), "whether it was renamed, the first one could not know");
+    let done = other.compact(Frame(10), false).expect("compacted");
+    assert_eq!((done.oldest, other.oldest()), (Frame(9), Frame(9)));
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! Who looks back, and who follows: pasts, and tails of durable frames.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mnemolog::{Error, Frame, TailEvent};
 
 use super::truth::Check;
-use super::world::{World, ensure};
+use super::world::{World, ensure, held};
 use crate::model;
+
+/// What a reader saw in the middle of a sync.
+type Peeked = Arc<Mutex<Option<(Frame, model::Model)>>>;
 
 impl World {
     pub(super) fn past(&mut self, process: usize, at: u64) -> Check {
@@ -39,6 +43,30 @@ impl World {
         }
     }
 
+    pub(super) fn arm_peek(&mut self) -> Option<Peeked> {
+        let reader = self.readers[self.peek.take()?].store.clone()?;
+        let seen = Arc::new(Mutex::new(None));
+        let (shared, disk) = (seen.clone(), self.disk.clone());
+        self.disk.meanwhile(0, move || {
+            if let Ok(last) = reader.refresh()
+                && reader.recovery().damage.is_none()
+            {
+                *shared.lock().expect("one thread") = held(&disk, &reader).map(|held| (last, held));
+            }
+        });
+        Some(seen)
+    }
+
+    pub(super) fn check_peek(&mut self, peeked: Option<Peeked>) -> Check {
+        let seen = peeked.and_then(|seen| seen.lock().ok()?.take());
+        // A read that a fault met shows an error in the place of a body.
+        let Some((last, held)) = seen.filter(|_| !self.fired && self.disk.is_alive()) else { return Ok(()) };
+        self.counts.met("reader in the middle of a sync");
+        let differs = self.truth.state(last.0).is_some_and(|state| **state != held);
+        ensure!(!differs, "in the middle of a sync a reader saw another frame {last}");
+        Ok(())
+    }
+
     /// Somebody follows the log from a frame on. What is told is durable, and never told otherwise.
     pub(super) fn tail(&mut self, reader: usize, from: u64) -> Check {
         let own = if reader.is_multiple_of(2) { &self.readers[reader / 2] } else { &self.writers[0] };
@@ -60,6 +88,12 @@ impl World {
             match tail.next_within(Duration::ZERO) {
                 Ok(Some(event)) => self.told(behind, &event)?,
                 Ok(None) => return Ok(()),
+                // The reader had not seen yet that the log begins later.
+                Err(Error::Compacted { oldest })
+                    if behind < oldest && self.truth.bases.contains(&oldest.0) =>
+                {
+                    return Ok(());
+                }
                 Err(e) => return self.excuse(&e, disk.is_alive(), "following a tail"),
             }
         }

@@ -42,6 +42,11 @@ impl Truth {
         self.states.len() as u64 - 1
     }
 
+    /// The last frame that there is at least: which of two histories led to the same state may be unknown for good.
+    pub(crate) fn least(&self) -> u64 {
+        self.last() + self.tails.iter().map(|tail| tail.len() as u64).min().unwrap_or_default()
+    }
+
     /// Whether nothing stands behind it that may be there or not.
     pub(crate) fn is_known(&self) -> bool {
         self.tails.len() == 1 && self.tails[0].is_empty()

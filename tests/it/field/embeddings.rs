@@ -237,3 +237,47 @@ fn a_table_takes_vectors_of_one_width_only() {
     assert_eq!(width(&inside), (2, 3), "the section's own rows count");
     assert_eq!((docs.len(), docs.get("a").expect("readable").expect("there").embedding.len()), (1, 3));
 }
+
+#[test]
+fn a_changed_model_is_refused_by_name_and_embedding_anew_loses_nothing() {
+    let (disk, n) = (disk(), 300);
+    let store = open(&disk);
+    let rows: Vec<_> = (0..n)
+        .map(|n| VectorItem { id: format!("id{n}"), text: format!("text {n}"), metadata: Json::object() })
+        .collect();
+    store.root().vectors("docs").expect("a name").upsert_batch(&rows).expect("stored");
+    let wider = table(&store, StubEmbedder::with_dim(128));
+    let guest = table(&store, Guest(Answer::Right));
+    for other in [&wider, &guest] {
+        assert!(matches!(other.search("text", 1), Err(Error::EmbedderMismatch { .. })));
+        assert_eq!(
+            (other.len(), other.get("id7").expect("reads").expect("a row").text.as_str()),
+            (n, "text 7")
+        );
+    }
+    guest.reembed(&Guest(Answer::Right), &mut |_| ()).expect("embedded");
+    assert_eq!((guest.len(), guest.search("text 7", n).expect("searches").len()), (n, n));
+    wider.reembed(&StubEmbedder::with_dim(128), &mut |_| ()).expect("embedded");
+    assert_eq!((wider.len(), wider.search("text 7", n).expect("searches").len()), (n, n));
+}
+
+#[test]
+fn embedding_fifteen_thousand_rows_anew_five_times_leaves_no_more_than_one_copy_after_compacting() {
+    let store = open(&disk());
+    let rows: Vec<_> = (0..15_000)
+        .map(|n| VectorItem { id: format!("id{n}"), text: format!("text {n}"), metadata: Json::object() })
+        .collect();
+    let docs = store.root().vectors("docs").expect("a name");
+    docs.upsert_batch(&rows).expect("stored");
+    let once = store.log_size().used;
+    for dim in [32, 64, 32, 96, 64] {
+        docs.reembed(&StubEmbedder::with_dim(dim), &mut |_| ()).expect("embedded");
+    }
+    assert!(store.log_size().used > 5 * once, "every run stands in the history");
+    // The frame of the switch would be kept beside the state before it.
+    store.root().notes().remember("later", "s", "b").expect("saved");
+    store.compact(store.appended(), false).expect("compacted");
+    let used = store.log_size().used;
+    assert!(used as f64 <= 1.3 * once as f64, "{used} bytes, and the rows alone took {once}");
+    assert_eq!((docs.len(), docs.search("text 7", 1).expect("searches").len()), (15_000, 1));
+}

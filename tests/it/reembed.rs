@@ -216,7 +216,10 @@ impl Embedder for Busy {
         let batch = self.batches.fetch_add(1, Ordering::Relaxed);
         if batch < self.writes {
             let table = table(&self.store);
-            table.upsert(&format!("late{batch}"), "late", &Json::object()).expect("stored");
+            // The last one only changes what is there: nothing but its text tells that it is new.
+            if batch + 1 < self.writes {
+                table.upsert(&format!("late{batch}"), "late", &Json::object()).expect("stored");
+            }
             table.upsert("id5", &format!("changed {batch}"), &Json::object()).expect("stored");
             let _ = table.delete(&format!("id{}", 10 + batch));
         }
@@ -235,9 +238,9 @@ fn rows_that_are_written_or_deleted_meanwhile_are_followed() {
         let store = filled(&MemoryDisk::new(), 300);
         let busy = Busy { store: store.clone(), batches: AtomicUsize::new(0), writes };
         let done = table(&store).reembed(&busy, &mut quiet()).expect("embedded");
-        assert_eq!(done.rows, 300, "as many came as went");
+        assert_eq!(done.rows, 299, "one more went than came");
         let table = table(&store);
-        assert_eq!(table.len(), 300);
+        assert_eq!(table.len(), 299);
         assert_eq!(
             table.get("id5").expect("readable").expect("there").text,
             format!("changed {}", writes - 1)

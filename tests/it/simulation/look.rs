@@ -77,7 +77,11 @@ impl World {
             return Ok(());
         };
         let last = store.appended().0.min(self.truth.durable);
-        let oldest = self.truth.oldest.min(last);
+        let oldest = self.truth.oldest;
+        // What it has seen so far may be dropped by the time it looks again.
+        if oldest > last {
+            return Ok(());
+        }
         let from = Frame(oldest + from % (last - oldest + 1));
         let mut tail = match store.tail(from) {
             Ok(tail) => tail,

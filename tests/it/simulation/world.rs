@@ -313,7 +313,10 @@ impl World {
         let Some(store) = self.store(process)?.filter(|_| self.truth.gone.is_empty()) else { return Ok(()) };
         // A process looks back on what it has seen, not on what others appended since.
         let last = self.truth.last().min(store.appended().0);
-        let oldest = self.truth.oldest.min(last);
+        let oldest = self.truth.oldest;
+        if oldest > last {
+            return Ok(());
+        }
         let there = |frame: &u64| oldest + frame % (last - oldest + 1);
         self.counts.met("ways back");
         self.write(

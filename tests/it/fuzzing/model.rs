@@ -129,7 +129,11 @@ impl World<'_, '_> {
                 3 | 5 | 6 => {
                     let of =
                         self.input.pick(&[Some(store), reader.as_ref(), other.as_ref()]).unwrap_or(store);
-                    if self.input.chance(2) { self.follow_on(of) } else { self.fork(of) }
+                    match self.input.below(3) {
+                        0 => self.follow_on(of),
+                        1 => self.fork(of),
+                        _ => self.checkpoint(other.as_ref().unwrap_or(store)),
+                    }
                 }
                 3..=8 => {}
                 _ => {
@@ -252,6 +256,14 @@ impl World<'_, '_> {
                 assert_eq!((fork.appended(), fork.durable()), (frame, frame));
                 assert_eq!(model::held(&fork), self.states[frame.0 as usize], "fork at {frame}");
             }
+            Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
+        }
+    }
+
+    /// What a checkpoint holds is durable, and changes no answer of whoever opens the store next.
+    fn checkpoint(&mut self, writer: &Store) {
+        match writer.checkpoint() {
+            Ok(frame) => self.acknowledged = self.acknowledged.max(frame),
             Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
         }
     }

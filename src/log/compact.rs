@@ -231,10 +231,9 @@ impl Log {
         catch_up: &mut dyn CatchUp,
     ) -> Result<()> {
         let mut tail = locked(&self.tail);
-        if tail.is_none() {
-            return Err(Error::Closed);
-        }
         self.check_poison()?;
+        // Readers take what stands in the new files for promised, and see them before they are there for good.
+        self.sync_all(&tail.as_ref().ok_or(Error::Closed)?.segment)?;
         let (near, files) = self.index(|index| (Near::of(index, plan.first), self.files.frozen()));
         let at = match kept {
             Some(kept) => kept.end(&files, near.locate(&files, plan.first)?)?,

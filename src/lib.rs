@@ -37,12 +37,11 @@
 //! - A durable write waits for the disk: about one `fdatasync`, shared by all that write at the time.
 //!   [`Durability::Os`] acknowledges earlier, and a loss of power may then take back what is above
 //!   [`Store::durable`].
-//! - History is kept: the log grows with every change, also with every overwritten one. Opening begins at the newest
-//!   checkpoint, which the store makes by itself as the log grows; [`Options::checkpoint_distance`] says how often.
 //! - History is kept: the log grows with every change, also with every overwritten one, until [`Store::compact`]
-//!   drops what is before a frame.
-//! - History is kept: the log grows with every change, also with every overwritten one. What must not stay in it is
-//!   taken out by [`Store::erase`], which writes files anew and takes its time.
+//!   drops what is before a frame. What must not stay in it is taken out by [`Store::erase`], which writes files anew
+//!   and takes its time.
+//! - Opening begins at the newest checkpoint, which the store makes by itself as the log grows;
+//!   [`Options::checkpoint_distance`] says how often.
 //! - Keys, summaries, scratchpads and vectors are held in memory; bodies and texts stay in the log and are read
 //!   through a memory map. A device that fails under a map kills the process, as with every mapped database;
 //!   [`Options::map`]`(false)` reads by position instead.
@@ -108,9 +107,8 @@ pub use segment::Reads;
 pub use store::name::{NameError, NameReason, WorkspacePath, safe_segment};
 pub use store::{
     Clock, Compaction, Diff, Erase, Erased, ErasedFile, ErasedItems, History, Limits, Opened, Options, Past,
-    RolledBack, Stays, Store, SystemClock, Tx, Workspace,
+    RolledBack, Stays, Store, SystemClock, Tail, TailDelta, TailEvent, TailFrame, Tx, Workspace,
 };
-pub use store::{Tail, TailDelta, TailEvent, TailFrame};
 
 /// The README, whose examples are compiled with those of the documentation.
 #[cfg(doctest)]

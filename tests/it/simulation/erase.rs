@@ -98,6 +98,10 @@ impl World {
                 own.store = None;
             }
         }
+        // Who died in it while it held the lock must not keep it from whoever looks next.
+        if self.disk.is_alive() {
+            self.bury_processes();
+        }
         Ok(())
     }
 }

@@ -481,6 +481,11 @@ impl World {
             self.go_down(how);
             return;
         }
+        self.bury_processes();
+    }
+
+    /// Processes that died on a machine that runs are over: their locks are free.
+    pub(super) fn bury_processes(&mut self) {
         for own in self.writers.iter_mut().chain(&mut self.readers) {
             if own.disk.is_alive() {
                 continue;

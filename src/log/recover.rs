@@ -177,7 +177,8 @@ pub(super) fn open_locked(
     settle::remove_temporaries(&**disk, &["", LOG_DIR])?;
     let promised = promise::read(&**disk)?;
     let mut found = Found::look(&**disk, Access::Write)?;
-    if found.files.is_empty() {
+    let made = found.files.is_empty();
+    if made {
         let first = SegmentId::Segment { first: Frame(1) };
         if let Some(missing) = all_missing(&**disk, promised.as_ref()) {
             return Err(missing);
@@ -186,6 +187,10 @@ pub(super) fn open_locked(
         found = Found::look(&**disk, Access::Write)?;
     }
     let checked = found.check(&**disk, options, promised, fold)?;
+    if !made && checked.chain.number == Frame::ZERO {
+        // Its creator may have died before that, and who goes on with it tells others its id.
+        settle::sync_names(&**disk)?;
+    }
     settle::settle(disk, checked, lock, finished_intent)
 }
 

@@ -250,6 +250,17 @@ pub(super) fn complete_creation(
     Segment::build(disk, id, header, options)?.name(disk)
 }
 
+/// Makes the names of a store durable in which nothing is yet: its parents', its own, its first segment's.
+pub(super) fn sync_names(disk: &dyn Disk) -> Result<()> {
+    let io = |doing, dir: &str| {
+        let path = disk.root().join(dir);
+        move |e| Error::io(doing, path, e)
+    };
+    disk.create_dir("").map_err(io("syncing the parents of", ""))?;
+    disk.sync_dir("").map_err(io("syncing", ""))?;
+    disk.sync_dir(LOG_DIR).map_err(io("syncing", LOG_DIR))
+}
+
 /// Removes files that were being built when their builder died. Those of a change under way are not among
 /// them: INTENT was finished before. One that cannot be removed is in nobody's way: names are random.
 pub(super) fn remove_temporaries(disk: &dyn Disk, dirs: &[&str]) -> Result<()> {

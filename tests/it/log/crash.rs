@@ -9,12 +9,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mnemolog::codec::segment::StoreId;
 use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::error::{Error, Result};
 use mnemolog::log::verify;
 use mnemolog::position::Frame;
 
-use super::{Entry, SMALL, Writing, keys, open, segment};
+use super::{Entry, SMALL, Writing, keys, open, read, segment};
 
 /// Answers numbers below `n`.
 type Choose<'a> = &'a mut dyn FnMut(u64) -> u64;
@@ -246,4 +247,26 @@ fn whatever_befalls_a_log_nothing_acknowledged_is_lost_and_nothing_is_taken_for_
     }
     println!("{crashes} lives ended early, {cuts} ends were cut, {frames} frames are left");
     assert!(crashes > 4000 && cuts > 60 && frames > 10_000, "{crashes} {cuts} {frames}");
+}
+
+/// Opens a log for writing, appends nothing, and answers whose it is.
+fn identity(disk: &MemoryDisk) -> Result<StoreId> {
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    open(&shared, SMALL)?;
+    Ok(read(&shared, SMALL)?.0.store)
+}
+
+#[test]
+fn whoever_goes_on_with_a_new_store_has_made_its_identity_durable() {
+    let mut died = 0;
+    for call in 0..40 {
+        let disk = MemoryDisk::simulated();
+        disk.crash_at(call);
+        died += u64::from(identity(&disk).is_err());
+        disk.kill();
+        let store = identity(&disk).unwrap();
+        lose_power(&disk, Survivors::Nothing, Tear::Sector, &mut |n| n - 1);
+        assert_eq!(identity(&disk).unwrap(), store, "the creator died at call {call}");
+    }
+    assert!(died > 10, "the creator died only {died} times");
 }

@@ -457,8 +457,10 @@ impl World {
                     self.readers[reader].store = None;
                     return Ok(());
                 }
+                // Of what it saw before it was durable, pages may have left the cache after a failed sync.
+                let left = !opened && self.told && store.appended().0 > self.truth.durable;
                 // A reader counts up to the last frame that is not lost.
-                if !self.fired && !self.truth.gone.contains(&self.truth.last()) {
+                if !self.fired && !left && !self.truth.gone.contains(&self.truth.last()) {
                     self.resolve(&store)?;
                     self.truth.claimed(store.durable().0)?;
                 }

@@ -3,8 +3,9 @@
 //! Each log is made once, with the checkpoints that a store makes by itself, a note of 240 bytes a frame. Then in a process
 //! of their own, in turns: opening from the newest checkpoint, opening without one, and looks at 100 random frames, whose
 //! folded frames are counted and held against the rule that bounds them. On the longest of the logs a process also
-//! opens, saves one note and closes, as the command line does; and 100,000 vectors of 384 floats are opened, to see
-//! what that brings into memory.
+//! opens, saves one note and closes, as the command line does; 1,000,000 notes are written with and without checkpoints,
+//! to see for how long one keeps a writer; and 100,000 vectors of 384 floats are opened, to see what that brings into
+//! memory.
 
 use std::error::Error;
 use std::fs;
@@ -19,6 +20,7 @@ use mnemolog::{Durability, Frame, Json, Options, Store, Writers};
 const RUNS: usize = 5;
 const LOOKS: u64 = 100;
 const BODY_BYTES: usize = 240;
+const WRITES: u64 = 1_000_000;
 const VECTORS: usize = 100_000;
 const WIDTH: usize = 384;
 
@@ -43,6 +45,13 @@ fn main() -> Outcome {
     writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")?;
     for length in lengths.split(',') {
         row(&mut out, &dir, length.parse()?)?;
+    }
+    writeln!(
+        out,
+        "\n| {WRITES} writes | checkpoints made | p50 µs | p99.99 µs | longest ms | of more than 2 ms |\n|---|---|---|---|---|---|"
+    )?;
+    for (name, distance) in [("with checkpoints", DISTANCE_BYTES), ("without", u64::MAX)] {
+        waits(&mut out, name, &dir, distance)?;
     }
     make_vectors(&dir)?;
     writeln!(out, "\n| 100,000 × 384 floats | MB of memory | of which are mapped |\n|---|---|---|")?;
@@ -180,6 +189,29 @@ fn remember(dir: &Path) -> Outcome {
     let ms = begin.elapsed().as_secs_f64() * 1000.0;
     assert_eq!(fs::read_dir(dir.join("checkpoints"))?.count(), before, "it makes no checkpoint");
     writeln!(std::io::stdout(), "{ms}")?;
+    Ok(())
+}
+
+/// How long writes take, which wait for no sync, beside the checkpoints that are due at a distance.
+fn waits(out: &mut impl Write, name: &str, dir: &Path, distance: u64) -> Outcome {
+    let store = Options::new().durability(Durability::Os).checkpoint_distance(distance).open(dir)?;
+    let (handle, body) = (store.root().notes(), "b".repeat(BODY_BYTES));
+    let mut times = Vec::with_capacity(WRITES as usize);
+    for n in 0..WRITES {
+        let key = format!("user/k{n:07}");
+        let begin = Instant::now();
+        handle.remember(&key, "a summary", &body)?;
+        times.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    let made = store.checkpoints().len();
+    assert_eq!(made > 0, distance < u64::MAX, "{made} checkpoints");
+    store.close()?;
+    let long = times.iter().filter(|us| **us > 2000.0).count();
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[(times.len() as f64 * share) as usize];
+    let longest = times.last().copied().unwrap_or_default() / 1000.0;
+    writeln!(out, "| {name} | {made} | {:.1} | {:.0} | {longest:.1} | {long} |", at(0.5), at(0.9999))?;
+    fs::remove_dir_all(dir)?;
     Ok(())
 }
 

@@ -89,8 +89,11 @@ pub fn apply(state: &mut State, met: &Met<'_>) -> Result<(), Malformed> {
     for delta in Deltas::new(met.frame.payload, payload_at)? {
         let delta = delta?;
         let offset = u32::try_from(delta.offset).unwrap_or(u32::MAX);
+        let previous = delta.envelope.previous;
+        // An item of a base was written by a frame that is gone, and still names it.
+        let kept = header.kind == FrameKind::Base && previous.frame > Frame::ZERO;
         let place = Place {
-            last: Last { frame: header.number, index: delta.index },
+            last: if kept { previous } else { Last { frame: header.number, index: delta.index } },
             at: Position { segment: met.at.segment, offset },
         };
         state.apply(place, header.time, delta.envelope.id, &delta.envelope.op);

@@ -15,9 +15,9 @@ use crate::position::{Frame, Last, Position, Time};
 /// What became of a note or a row in one frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version<T> {
-    /// The frame.
+    /// The frame that wrote it, also where a base kept it.
     pub frame: Frame,
-    /// Its time.
+    /// The frame's time; of what a base kept, that of the base.
     pub time: Time,
     /// Who wrote it, where it says so.
     pub origin: Option<Origin>,
@@ -196,9 +196,13 @@ pub(crate) fn link<T: Versioned>(
         (_, true) => By::Snapshot,
         (_, false) => By::Delta,
     };
-    let content = T::of(&envelope.op, (number, time), offset)?;
-    let version = Version { frame: number, time, origin, operation, by, content };
-    Ok(Some(Link { version, place: Last { frame: number, index }, previous: envelope.previous }))
+    let place = match by {
+        By::Base if envelope.previous.frame > Frame::ZERO => envelope.previous,
+        _ => Last { frame: number, index },
+    };
+    let content = T::of(&envelope.op, (place.frame, time), offset)?;
+    let version = Version { frame: place.frame, time, origin, operation, by, content };
+    Ok(Some(Link { version, place, previous: envelope.previous }))
 }
 
 fn is_wanted(delta: &Delta<'_>, kind: HandleKind, handle: &str, wanted: Wanted<'_>) -> bool {

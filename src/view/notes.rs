@@ -35,7 +35,7 @@ pub struct Note {
     pub summary: Option<String>,
     /// Its body, whole.
     pub body: NoteBody,
-    /// The commit that saved it, or brought it in a snapshot.
+    /// The commit that saved it, or brought it in a snapshot; it stays the same when history before it is dropped.
     pub frame: Frame,
     /// That commit's time.
     pub time: Time,

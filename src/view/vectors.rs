@@ -49,7 +49,7 @@ pub struct VectorRow {
     pub metadata: Json,
     /// The vector, bit for bit.
     pub embedding: Vec<f32>,
-    /// The commit that stored it, or brought it in a snapshot.
+    /// The commit that stored it, or brought it in a snapshot; it stays the same when history before it is dropped.
     pub frame: Frame,
 }
 

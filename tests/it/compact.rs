@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
-use mnemolog::{Compaction, Error, Frame, Options, Store, Writers, log};
+use mnemolog::view::history::By;
+use mnemolog::{Compaction, Error, Frame, Json, Options, Store, Writers, log};
 
 use crate::model::Rng;
 use crate::tail::{options, reader, write};
@@ -313,8 +314,8 @@ fn histories_go_on_across_the_base_and_end_there() -> Result<(), Error> {
         };
         store.root().notes().history(key).map(one).collect::<Vec<_>>()
     };
-    assert_eq!(shown("a"), ["6 delta three", "5 base two"]);
-    assert_eq!(shown("b"), ["5 base one"]);
+    assert_eq!(shown("a"), ["6 delta three", "2 base two"]);
+    assert_eq!(shown("b"), ["3 base one"]);
     assert_eq!(shown("c"), ["7 delta two", "compacted before 5"]);
     assert!(matches!(store.at(Frame(4)), Err(Error::Compacted { oldest: Frame(5) })));
     assert!(matches!(store.diff(Frame(4), Frame(6)), Err(Error::Compacted { .. })));
@@ -401,4 +402,36 @@ fn a_default_store_is_compacted_on_a_real_disk() {
     memory.check(&beside, Frame(179), "a mapped reader");
     drop(store);
     memory.check(&Store::open(dir.path()).expect("opens"), Frame(179), "opened again");
+}
+
+#[test]
+fn what_a_base_keeps_is_still_of_the_frame_that_wrote_it() {
+    let disk = MemoryDisk::new();
+    let store = options().open_on(shared(&disk)).expect("opens");
+    let (notes, rows) = (store.root().notes(), store.root().vectors("rows").expect("a name"));
+    notes.remember("kept", "", "old").expect("writes");
+    notes.remember("kept", "", "new").expect("writes");
+    rows.upsert("row", "a text", &Json::object()).expect("writes");
+    for n in 0..20 {
+        notes.remember("other", "", &n.to_string()).expect("writes");
+    }
+    let kept = notes.get("kept").expect("reads").expect("a note");
+    assert_eq!(kept.frame, Frame(2));
+    for before in [8, 15] {
+        store.compact(Frame(before), false).expect("compacts");
+        let versions: Vec<_> = notes.history("kept").map(|version| version.expect("reads")).collect();
+        assert_eq!(versions.len(), 1, "before {before}");
+        assert_eq!((versions[0].frame, versions[0].by), (Frame(2), By::Base), "before {before}");
+        assert_eq!(notes.get("kept").expect("reads").map(|note| note.frame), Some(Frame(2)));
+        assert_eq!(rows.get("row").expect("reads").map(|row| row.frame), Some(Frame(3)));
+    }
+    store.checkpoint().expect("saves");
+    store.close().expect("closes");
+    let store = options().open_on(shared(&disk)).expect("opens");
+    let notes = store.root().notes();
+    let stale = notes.remember_if("kept", Some(Frame(1)), "", "newer");
+    assert!(matches!(stale, Err(Error::Conflict { found: Frame(2), .. })), "{stale:?}");
+    notes.remember_if("kept", Some(kept.frame), "", "newer").expect("nobody wrote since");
+    let frames: Vec<_> = notes.history("kept").map(|version| version.expect("reads").frame).collect();
+    assert_eq!(frames, [Frame(24), Frame(2)]);
 }

@@ -56,12 +56,12 @@
 //! Data flows one way, and a layer imports only from its left:
 //!
 //! ```text
-//! position ← codec ← error ← disk ← segment ← log ← view ← replay ← embed ← store ← handle ← interchange
+//! position ← codec ← error ← disk ← segment ← log ← view ← replay ← embed ← store ← handle ← interchange ← tools
 //! ```
 //!
 //! [`codec`] knows what bytes mean, [`disk`] where they live; [`segment`] introduces them; [`log`] makes one
 //! sequence of files and keeps the promises; [`view`] folds it; [`store`] says who may write when; [`handle`]
-//! is what a program holds.
+//! is what a program holds, [`tools`] what a model can call.
 
 pub mod position;
 
@@ -92,6 +92,9 @@ pub mod handle;
 
 #[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 pub mod interchange;
+
+#[deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+pub mod tools;
 
 pub use codec::delta::Origin;
 pub use codec::json::Json;

@@ -42,8 +42,8 @@ pub use options::{Clock, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SystemCl
 pub use past::Past;
 pub use rollback::RolledBack;
 pub use tail::{Tail, TailDelta, TailEvent, TailFrame};
-pub(crate) use workspace::Source;
 pub use workspace::Workspace;
+pub(crate) use workspace::{Source, Written};
 
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};
@@ -232,10 +232,7 @@ impl Store {
     /// [`Error::Closed`]; [`Error::NoSuchStore`] and [`Error::OtherStore`] where the directory was replaced;
     /// [`Error::Io`]. What was known stays as it was.
     pub fn refresh(&self) -> Result<Frame> {
-        match &self.inner.log {
-            Access::Write(_) => drop(self.inner.begin(Stay::Commit)?),
-            Access::Read(reader) => reader.refresh(&mut Newer::of(&self.inner))?,
-        }
+        self.inner.refresh()?;
         Ok(self.appended())
     }
 
@@ -369,6 +366,14 @@ impl Inner {
     fn catch_up_to(&self, frame: Frame) -> Result<()> {
         self.writable()?;
         if frame > self.state().frame() { self.begin(Stay::Commit).map(drop) } else { Ok(()) }
+    }
+
+    /// As [`Store::refresh`].
+    fn refresh(&self) -> Result<()> {
+        match &self.log {
+            Access::Write(_) => self.begin(Stay::Commit).map(drop),
+            Access::Read(reader) => reader.refresh(&mut Newer::of(self)),
+        }
     }
 
     /// Looks into the index of frames.

@@ -90,6 +90,18 @@ impl Episodic {
         }
     }
 
+    /// As [`Episodic::search_by_key`], the first `max` of them, and how many there are.
+    ///
+    /// # Errors
+    /// As [`Episodic::recent`].
+    pub(crate) fn search_first(&self, prefix: &str, max: usize) -> Result<(Vec<Episode>, usize)> {
+        let reading = self.handle.reading();
+        match reading.state.episodic(self.handle.name()) {
+            Some(view) => view.search_first(prefix, max, &reading.bodies),
+            None => Ok((Vec::new(), 0)),
+        }
+    }
+
     /// Removes all episodes from now on; the size of the ring stays.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::codec::delta::{Body, HandleKind, Note as NoteDelta, Op};
 use crate::codec::json::Json;
 use crate::error::{Error, Result};
 use crate::position::Frame;
-use crate::store::{Erased, History, Workspace};
+use crate::store::{Erased, History, Reading, Workspace};
 use crate::view::history::Versioned;
 use crate::view::notes::{Match, Note};
 use crate::view::{NotesView, text};
@@ -138,7 +138,7 @@ impl Notes {
 
     /// The note's full body, or the sentence that nothing is saved under the key.
     pub fn recall(&self, key: &str) -> String {
-        self.text(|view, reading| view.recall(key, &reading.bodies))
+        self.look(|view, reading| view.recall(key, &reading.bodies))
     }
 
     /// The note under a key.
@@ -187,12 +187,12 @@ impl Notes {
 
     /// One `- key: summary` line a note, shallow keys first, or `(no memories)`.
     pub fn list_memories(&self) -> String {
-        self.text(|view, _| view.list())
+        self.look(|view, _| view.list())
     }
 
     /// Every note that holds the pattern in key, summary or body, as text; at most 8 are shown, all are counted.
     pub fn search(&self, pattern: &str) -> String {
-        self.text(|view, reading| view.search(pattern, &reading.bodies))
+        self.look(|view, reading| view.search(pattern, &reading.bodies))
     }
 
     /// Every note that holds the pattern, in stored key order.
@@ -209,7 +209,13 @@ impl Notes {
 
     /// What a prompt shows every turn: how to use the notes, and one line for each; empty without a note.
     pub fn index_note(&self) -> String {
-        self.text(|view, _| view.index_note())
+        self.look(|view, _| view.index_note())
+    }
+
+    /// As [`Notes::index_note`], within a budget in tokens (a quarter of the code points): if not all lines fit, whole
+    /// ones of the newest notes, newest first, and how many notes there are.
+    pub fn index_note_within(&self, tokens: u64) -> String {
+        self.look(|view, _| view.index_note_within(tokens))
     }
 
     /// Every key with its summary, in stored key order.
@@ -245,11 +251,12 @@ impl Notes {
         self.handle.restore_bytes(bytes, |_| Ok(()))
     }
 
-    fn text(&self, make: impl FnOnce(&NotesView, &crate::store::Reading) -> String) -> String {
+    /// Looks at one moment of the notes.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&NotesView, &Reading) -> T) -> T {
         let reading = self.handle.reading();
         match reading.state.notes(self.handle.name()) {
-            Some(view) => make(view, &reading),
-            None => make(&NotesView::default(), &reading),
+            Some(view) => look(view, &reading),
+            None => look(&NotesView::default(), &reading),
         }
     }
 }

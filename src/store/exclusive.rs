@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::commit::{Change, Stamp};
 use super::workspace::{Source, Workspace};
 use super::{Inner, Reading};
-use crate::codec::delta::{Op, Origin};
+use crate::codec::delta::Op;
 use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload::{self, Decoded, Trust};
 use crate::error::{Error, Result};
@@ -145,7 +145,6 @@ impl Pending {
 pub(super) fn run<T, E: From<Error>>(
     inner: &Arc<Inner>,
     workspace: &Workspace,
-    origin: Option<&Origin>,
     section: impl FnOnce(&Tx) -> Result<T, E>,
 ) -> Result<T, E> {
     inner.writable()?;
@@ -177,9 +176,11 @@ pub(super) fn run<T, E: From<Error>>(
     if changes.is_empty() {
         return Ok(answer);
     }
-    let frame = inner.append(&changes, Stamp { origin, time: None })?;
+    let source = workspace.source();
+    let frame = inner.append(&changes, Stamp { origin: source.origin(), time: None })?;
     drop(lane);
     inner.acknowledge(frame)?;
+    source.tell(frame);
     Ok(answer)
 }
 

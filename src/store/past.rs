@@ -33,6 +33,10 @@ impl PastInner {
         &self.store
     }
 
+    pub(super) fn frame(&self) -> Frame {
+        self.frame
+    }
+
     pub(super) fn reading(&self) -> Reading {
         Reading { state: self.state.clone(), bodies: self.bodies.clone() }
     }

@@ -2,17 +2,18 @@
 //! or a critical section.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::commit::{Change, Stamp, check_origin};
 use super::exclusive::{Pending, Tx};
 use super::name::WorkspacePath;
-use super::past::PastInner;
+use super::past::{self, Past, PastInner};
 use super::{Inner, Reading};
 use crate::codec::delta::{Op, Origin};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
 use crate::log::Stay;
-use crate::position::Time;
+use crate::position::{Frame, Time};
 use crate::view::State;
 
 /// A path prefix inside a store, and the serial domain of its writes. Cheap to clone.
@@ -30,6 +31,18 @@ pub(crate) struct Source {
     to: To,
     workspace: Arc<str>,
     origin: Option<Arc<Origin>>,
+    written: Option<Written>,
+}
+
+/// The last frame that was written through a workspace, for a caller that must name it. 0: none yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written(Arc<AtomicU64>);
+
+impl Written {
+    /// The frame, if there is one.
+    pub(crate) fn frame(&self) -> Option<Frame> {
+        Some(Frame(self.0.load(Ordering::Acquire))).filter(|frame| *frame > Frame::ZERO)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +82,40 @@ impl Workspace {
         Ok(Workspace { source, path: self.path.clone() })
     }
 
+    /// The same workspace as of a frame: every read, no writes. In a past, a frame up to its own.
+    ///
+    /// # Errors
+    /// As [`super::Store::at`].
+    pub fn at(&self, frame: Frame) -> Result<Workspace> {
+        if let To::Past(within) = &self.source.to
+            && frame > within.frame()
+        {
+            return Err(Error::NoSuchFrame { asked: frame, last: within.frame() });
+        }
+        let past = Past::at(self.source.inner(), frame)?;
+        Ok(Workspace::new(past.root().source, self.path.clone()))
+    }
+
+    /// The same workspace as of a time: as of the last frame that is not later. In a past, as of its own frame at
+    /// the latest.
+    ///
+    /// # Errors
+    /// As [`super::Store::at_time`].
+    pub fn at_time(&self, time: Time) -> Result<Workspace> {
+        let frame = past::frame_at(self.source.inner(), time)?;
+        self.at(match &self.source.to {
+            To::Past(within) => frame.min(within.frame()),
+            To::Live(_) | To::Tx(_) => frame,
+        })
+    }
+
+    /// The same workspace, and what tells which frame was written through it.
+    pub(crate) fn telling(&self) -> (Workspace, Written) {
+        let written = Written::default();
+        let source = Source { written: Some(written.clone()), ..self.source.clone() };
+        (Workspace { source, path: self.path.clone() }, written)
+    }
+
     /// Runs a critical section: no other write of this workspace comes between its reads and its writes.
     ///
     /// Reads through `tx` see its own writes; nobody else does until the end. All writes become one frame, or
@@ -80,7 +127,7 @@ impl Workspace {
     /// committing answers; whatever the closure returns.
     pub fn exclusive<T, E: From<Error>>(&self, section: impl FnOnce(&Tx) -> Result<T, E>) -> Result<T, E> {
         match &self.source.to {
-            To::Live(inner) => super::exclusive::run(inner, self, self.source.origin.as_deref(), section),
+            To::Live(inner) => super::exclusive::run(inner, self, section),
             To::Past(_) => Err(Error::ReadOnly.into()),
             To::Tx(pending) if pending.is_over() => Err(Error::Closed.into()),
             To::Tx(_) => Err(Error::InsideExclusive { workspace: self.path.as_str().to_owned() }.into()),
@@ -103,7 +150,7 @@ impl Workspace {
 
 impl Source {
     fn new(to: To) -> Source {
-        Source { to, workspace: "".into(), origin: None }
+        Source { to, workspace: "".into(), origin: None, written: None }
     }
 
     pub(super) fn live(inner: Arc<Inner>) -> Source {
@@ -225,7 +272,28 @@ impl Source {
         let frame = inner.append(&changes, stamp)?;
         drop(lane);
         inner.acknowledge(frame)?;
+        self.tell(frame);
         Ok(answer)
+    }
+
+    /// For whoever asked by [`Workspace::telling`].
+    pub(super) fn tell(&self, frame: Frame) {
+        if let Some(Written(last)) = &self.written {
+            last.store(frame.0, Ordering::Release);
+        }
+    }
+
+    /// Takes in what other processes wrote, so that a read sees it; a past or a critical section stays as it is. A
+    /// store that was closed or stopped writing has nothing to look for, and its reads go on.
+    ///
+    /// # Errors
+    /// As [`super::Store::refresh`], those two aside.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let To::Live(inner) = &self.to else { return Ok(()) };
+        match inner.refresh() {
+            Ok(()) | Err(Error::Closed | Error::Poisoned { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether this is a live store that takes writes.
@@ -244,6 +312,15 @@ impl Source {
     /// The store's embedder.
     pub(crate) fn embedder(&self) -> Arc<dyn Embedder> {
         self.inner().options.embedder.clone()
+    }
+
+    /// The last frame that is not later than a time, whoever wrote it.
+    ///
+    /// # Errors
+    /// As [`super::Store::refresh`] and [`super::Store::frame_at`].
+    pub(crate) fn frame_at(&self, time: Time) -> Result<Frame> {
+        self.refresh()?;
+        past::frame_at(self.inner(), time)
     }
 
     /// Makes durable all that was written before the call.

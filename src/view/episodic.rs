@@ -73,6 +73,21 @@ impl EpisodicView {
         found.map(|entry| entry.read(bodies)).collect()
     }
 
+    /// As [`EpisodicView::search_by_key`], the first `max` of them, and how many there are. Reads only those.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub(crate) fn search_first(
+        &self,
+        prefix: &str,
+        max: usize,
+        bodies: &dyn Bodies,
+    ) -> Result<(Vec<Episode>, usize)> {
+        let found = || self.ring.iter().flatten().filter(|entry| entry.key.starts_with(prefix));
+        let first: Result<Vec<Episode>> = found().take(max).map(|entry| entry.read(bodies)).collect();
+        Ok((first?, found().count()))
+    }
+
     /// The most episodes that the ring holds, at least 1; none if it is unbounded.
     pub fn max(&self) -> Option<u64> {
         self.max

@@ -6,10 +6,13 @@
 //! Invariants: a key is either saved or gone, never both; each keeps the head of its chain of versions until a
 //! snapshot replaces the notes. What is damaged is never left out: typed reads fail, texts say so in its place.
 
+use std::cmp::Reverse;
+
 use super::packed::{ByteOrder, Entry, Order, Packed, Record};
 use super::saved::{Loader, Saved, Saver};
 use super::text::pattern::Pattern;
 use super::text::{self, DAMAGED_BODY, MATCHES_SHOWN_MAX, code_points_before};
+use super::working::approx_tokens;
 use super::{Bodies, View, json, read};
 use crate::codec::delta::{self, Body, Config, Op};
 use crate::codec::json::Json;
@@ -75,6 +78,24 @@ pub struct Match {
     /// One line: up to 240 code points of the body around the occurrence, or its opening where only key or
     /// summary hold the pattern, with the marks of what is left out.
     pub excerpt: String,
+}
+
+/// What a search shows: the first matches, whose bodies may be damaged, and how many there are.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) matches: Vec<Match>,
+    pub(crate) total: usize,
+}
+
+impl Shown {
+    /// The text of the search.
+    pub(crate) fn text(&self) -> String {
+        let shown = self.matches.iter().map(|found| text::Match {
+            line: text::summary_line(&found.key, found.summary.as_deref()),
+            excerpt: found.excerpt.clone(),
+        });
+        text::search(shown, self.total)
+    }
 }
 
 /// Stored key order.
@@ -217,26 +238,51 @@ impl NotesView {
         text::index(self.lines())
     }
 
+    /// As [`NotesView::index_note`], if that costs at most `tokens` by [`approx_tokens`]. Otherwise the lines of the
+    /// newest notes, newest first, as many whole ones as fit, and how many there are; a line too long for what is left
+    /// is passed over. Only where no line fits may the answer, which then says just that, cost more.
+    pub fn index_note_within(&self, tokens: u64) -> String {
+        let whole = self.index_note();
+        if u64::from(approx_tokens(&whole)) <= tokens {
+            return whole;
+        }
+        let mut heads: Vec<NoteHead<'_>> = self.heads().collect();
+        heads.sort_by_key(|head| Reverse(head.last));
+        let budget = usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX);
+        text::index_within(heads.iter().map(|head| text::summary_line(head.key, head.summary)), budget)
+    }
+
     /// The first 8 matches as text, and how many there are. The scan is complete. A note whose body cannot be
     /// read counts as a match, whatever the pattern, and says that it is damaged.
     pub fn search(&self, pattern: &str, bodies: &dyn Bodies) -> String {
+        self.search_shown(pattern, MATCHES_SHOWN_MAX, bodies).text()
+    }
+
+    /// As [`NotesView::search`], the first `max` matches as values.
+    pub(crate) fn search_shown(&self, pattern: &str, max: usize, bodies: &dyn Bodies) -> Shown {
         let pattern = Pattern::new(pattern);
-        let mut shown = Vec::new();
-        let mut total = 0;
+        let mut found = Shown { matches: Vec::new(), total: 0 };
         for head in self.heads() {
             let occurrence = head.search(&pattern, bodies);
             if matches!(occurrence, Ok(None)) {
                 continue;
             }
-            total += 1;
-            if shown.len() < MATCHES_SHOWN_MAX {
+            found.total += 1;
+            if found.matches.len() < max {
                 let excerpt = occurrence.map(Option::unwrap_or_default);
                 let excerpt = excerpt.and_then(|at| head.excerpt(at, bodies));
                 let excerpt = excerpt.unwrap_or_else(|_| DAMAGED_BODY.to_owned());
-                shown.push(text::Match { line: text::summary_line(head.key, head.summary), excerpt });
+                let (key, summary) = (head.key.to_owned(), head.summary.map(str::to_owned));
+                found.matches.push(Match { key, summary, excerpt });
             }
         }
-        text::search(shown, total)
+        found
+    }
+
+    /// Every key with the length of its body in bytes, in stored key order; none where the body cannot be read.
+    pub(crate) fn sizes(&self, bodies: &dyn Bodies) -> impl Iterator<Item = (&str, Option<u64>)> {
+        let size = |head: &NoteHead<'_>| head.with(bodies, |note| Ok(note.body.as_str().len() as u64));
+        self.heads().map(move |head| (head.key, size(&head).ok()))
     }
 
     fn lines(&self) -> impl Iterator<Item = String> {

@@ -28,10 +28,13 @@ const EXCERPT_CUT: &str = "…(excerpt cut — recall this key for the full note
 const EXCERPT_LATER: &str = "…";
 const NO_SUMMARY: &str = "(no summary)";
 const EMPTY_BODY: &str = "(empty body)";
-const NO_MEMORIES: &str = "(no memories)";
+
 const NO_MATCHES: &str = "(no matches)";
 const INDEX_HEAD: &str =
     "[memory index] recall(key) reads a note in full; search(pattern) looks inside notes";
+
+/// The list of no notes.
+pub(crate) const NO_MEMORIES: &str = "(no memories)";
 
 /// What stands in the place of a body that cannot be read back.
 pub(crate) const DAMAGED_BODY: &str = "(damaged: run verify)";
@@ -87,11 +90,15 @@ pub(crate) fn fold_line(text: &str) -> Cow<'_, str> {
 /// The line of one note: `- key: summary`. The key is folded and never fitted; the summary is folded and
 /// fitted to [`SUMMARY_MAX`].
 pub(crate) fn summary_line(key: &str, summary: Option<&str>) -> String {
-    let summary = match summary {
+    format!("- {}: {}", fold_line(key), shown_summary(summary))
+}
+
+/// A summary as it stands in the line of its note.
+pub(crate) fn shown_summary(summary: Option<&str>) -> Cow<'_, str> {
+    match summary {
         Some(summary) if !summary.chars().all(is_blank) => fit_summary(fold_line(summary)),
         _ => Cow::Borrowed(NO_SUMMARY),
-    };
-    format!("- {}: {summary}", fold_line(key))
+    }
 }
 
 /// What a match shows of a body: [`EXCERPT_MAX`] code points from [`EXCERPT_LEAD`] before the occurrence, or
@@ -122,6 +129,30 @@ pub(crate) fn list<L: AsRef<str>>(lines: impl IntoIterator<Item = L>) -> String 
 /// `index_note()`, from the same lines as [`list`]; empty when nothing is saved.
 pub(crate) fn index<L: AsRef<str>>(lines: impl IntoIterator<Item = L>) -> String {
     joined(INDEX_HEAD, lines).unwrap_or_default()
+}
+
+/// As [`index`], of lines of which not all fit into a budget of code points: those that fit, in the given order, and
+/// how many were left out. Where none fits, that alone.
+pub(crate) fn index_within<L: AsRef<str>>(lines: impl ExactSizeIterator<Item = L>, budget: usize) -> String {
+    let all = lines.len();
+    let told = |shown: usize, left_out: usize| {
+        format!(
+            "(showing {shown} of {all} notes, newest first; {left_out} left out — search(pattern) looks inside all.)"
+        )
+    };
+    let longest = told(all, all);
+    let fixed = INDEX_HEAD.chars().count() + 1 + longest.chars().count();
+    let mut left = budget.saturating_sub(fixed);
+    let kept: Vec<L> = lines
+        .filter(|line| {
+            let cost = line.as_ref().chars().count() + 1;
+            let fits = cost <= left;
+            left -= if fits { cost } else { 0 };
+            fits
+        })
+        .collect();
+    let told = told(kept.len(), all.saturating_sub(kept.len()));
+    joined(INDEX_HEAD, kept).map_or_else(|| told.clone(), |text| format!("{text}\n{told}"))
 }
 
 /// `search(pattern)`, from at least the first [`MATCHES_SHOWN_MAX`] matches in stored key order, and the true

@@ -37,6 +37,7 @@ mod support;
 mod tail;
 mod threads;
 mod tidy;
+mod tools;
 mod views;
 mod machine;
 mod model;

@@ -101,7 +101,7 @@ pub enum Choice {
 
 /// Names that no tool has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool {}; the tools are {}", unknown.join(", "), known.join(", "))]
+#[error("there is no tool {}; the tools are {}", answer::names(unknown), known.join(", "))]
 pub struct UnknownTools {
     /// The names, as they were given.
     pub unknown: Vec<String>,
@@ -286,7 +286,7 @@ fn boolean(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
-/// The schema of the frame that a call wrote.
+/// The schema of the frame that a call wrote. In a critical section there is none before its end.
 fn frame() -> Value {
     count("The frame that holds the change; pass its number minus 1 as `at` or `to` for the state before it.")
 }

@@ -174,6 +174,11 @@ pub(super) fn clipped(text: &str) -> String {
     }
 }
 
+/// Names of the caller's as an error shows them.
+pub(super) fn names(names: &[String]) -> String {
+    names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")
+}
+
 /// A text of the caller's as an error shows it.
 pub(super) fn shown(text: &str) -> String {
     let (shown, beyond) = clip(text, FOUND_SHOWN_MAX);

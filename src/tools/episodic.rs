@@ -51,7 +51,7 @@ pub(super) fn specs() -> Vec<Spec> {
             embeds: false,
             params: RECORD,
             output: object(
-                &["key", "name", "frame"],
+                &["key", "name"],
                 json!({"key": text("The key."), "name": text("The ring."), "frame": frame()}),
             ),
             hints: Hints::ADDS,
@@ -132,7 +132,7 @@ fn answer(name: &str, episodes: &[Episode], total: usize, mend: &str) -> Answer 
     let (mut lines, mut values) = (Lines::default(), Vec::new());
     for episode in episodes {
         let (value, beyond) = clip(episode.value.as_str(), ANSWER_MAX);
-        let mut line = format!("- {} {}: {value}", happened(episode), fold_line(&episode.key));
+        let mut line = format!("- {} {}: {}", happened(episode), fold_line(&episode.key), fold_line(value));
         if beyond > 0 {
             line.push_str(&format!("…({beyond} more characters are left out)"));
         }

@@ -101,7 +101,7 @@ fn writing() -> Vec<Spec> {
                 user, decisions, states of work. Answers `saved KEY`.",
             embeds: false,
             params: REMEMBER,
-            output: object(&["key", "frame"], json!({"key": text("The note's key."), "frame": frame})),
+            output: object(&["key"], json!({"key": text("The note's key."), "frame": frame})),
             hints: Hints::SETS,
             run: remember,
         },

@@ -58,7 +58,7 @@ pub(super) fn specs() -> Vec<Spec> {
                 up in; use memory_remember for facts. Answers `stored ID`.",
             embeds: true,
             params: UPSERT,
-            output: object(&["id", "name", "frame"], json!({"id": id, "name": table, "frame": frame()})),
+            output: object(&["id", "name"], json!({"id": id, "name": table, "frame": frame()})),
             hints: Hints::SETS,
             run: upsert,
         },
@@ -152,7 +152,7 @@ fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
 fn line(hit: &Hit, text: &str) -> String {
     let metadata = match hit.metadata.as_str() {
         "{}" | "null" => String::new(),
-        metadata => format!(", {}", clipped(metadata)),
+        metadata => format!(", {}", fold_line(&clipped(metadata))),
     };
     format!("- {} (score {:.3}{metadata}): {}", fold_line(&hit.id), hit.score, fold_line(text))
 }

@@ -35,7 +35,7 @@ pub(super) fn specs() -> Vec<Spec> {
             embeds: false,
             params: PUSH,
             output: object(
-                &["label", "name", "entries", "tokens", "budget", "frame"],
+                &["label", "name", "entries", "tokens", "budget"],
                 json!({
                     "label": text("The label."),
                     "name": pad,

@@ -3,8 +3,11 @@
 //! Every answer is held against the tool's own output schema by an independent library, and so is every schema against
 //! the rules of JSON Schema.
 
+mod answers;
 mod files;
+mod refusals;
 mod schemas;
+mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +45,10 @@ impl Checked {
         assert!(wrong.is_empty(), "{name} {arguments}: {structured}: {wrong:?}");
         assert!(!answer.text.ends_with('\n'), "{name}: {:?}", answer.text);
         answer
+    }
+
+    pub(crate) fn refuses(&self, name: &str, arguments: &Value) -> bool {
+        self.tools.call(name, arguments).is_err()
     }
 
     pub(crate) fn text(&self, name: &str, arguments: &Value) -> String {

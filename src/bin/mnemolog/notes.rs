@@ -73,6 +73,9 @@ pub(crate) enum Verb {
     },
     /// Print the index of notes that a prompt shows every turn
     IndexNote {
+        /// The most tokens (a quarter of the characters): the newest notes, as many whole lines as fit [default: all]
+        #[arg(long, value_name = "N")]
+        budget: Option<u64>,
         #[command(flatten)]
         at: AtArg,
     },
@@ -96,8 +99,9 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<Exit> {
         Verb::Search { pattern, at } => search(context, &pattern, at),
         Verb::History { key, shown } => history::of_note(context, &key, &shown),
         Verb::Restore { key, to } => history::restore_note(context, &key, to),
-        Verb::IndexNote { at } => {
-            let text = context.read(at)?.workspace.notes().index_note();
+        Verb::IndexNote { budget, at } => {
+            let notes = context.read(at)?.workspace.notes();
+            let text = budget.map_or_else(|| notes.index_note(), |tokens| notes.index_note_within(tokens));
             context.out.answer(&Text { text }, |answer| answer.text.clone())?;
             Ok(Exit::Done)
         }

@@ -18,6 +18,9 @@ fn notes_are_saved_read_listed_found_and_forgotten() {
     let index = "[memory index] recall(key) reads a note in full; search(pattern) looks inside notes\n\
                  - user/name: the user's name\n";
     assert_eq!(place.done(&["index-note"]), index);
+    assert_eq!(place.done(&["index-note", "--budget", "100"]), index);
+    let told = "(showing 0 of 1 notes, newest first; 1 left out — search(pattern) looks inside all.)\n";
+    assert_eq!(place.done(&["index-note", "--budget", "0"]), told);
     let forgot = place.done(&["forget", "user/name"]);
     assert_eq!(forgot, "forgot user/name (its history stays until erased)\n");
     assert_eq!(place.done(&["list"]), "(no memories)\n");

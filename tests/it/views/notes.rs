@@ -58,6 +58,40 @@ fn texts_without_a_note_are_literal() {
 }
 
 #[test]
+fn an_index_within_a_budget_keeps_whole_lines_of_the_newest_notes_and_counts_the_rest() {
+    let mut world = world(&[("b", "oldest", ""), ("a", "middle", ""), ("c", "newest", "")]);
+    let head = "[memory index] recall(key) reads a note in full; search(pattern) looks inside notes";
+    let told = |shown| {
+        let rest = 3 - shown;
+        format!(
+            "(showing {shown} of 3 notes, newest first; {rest} left out — search(pattern) looks inside all.)"
+        )
+    };
+    let within = |world: &World, tokens| view(world).index_note_within(tokens);
+    let whole = view(&world).index_note();
+    let cost = u64::from(approx_tokens(&whole));
+    assert_eq!(within(&world, cost), whole, "all that fits is what it is without a budget");
+    assert_eq!(within(&world, u64::MAX), whole);
+    let two = format!("{head}\n- c: newest\n- a: middle\n{}", told(2));
+    let one = format!("{head}\n- c: newest\n{}", told(1));
+    world.commit("memory", &[note("b", Some(&"oldest ".repeat(20)), "")]);
+    world.commit("memory", &[note("a", Some("middle"), "")]);
+    world.commit("memory", &[note("c", Some("newest"), "")]);
+    for tokens in 0..u64::from(approx_tokens(&view(&world).index_note())) {
+        let text = within(&world, tokens);
+        let fits = |text: &str| u64::from(approx_tokens(text)) <= tokens;
+        let expected = [&two, &one].into_iter().find(|text| fits(text)).cloned().unwrap_or_else(|| told(0));
+        assert_eq!(text, expected, "{tokens} tokens");
+    }
+    world.commit("memory", &[note("b", Some("oldest"), "")]);
+    let passed_over = format!("{}{}", "k".repeat(400), "/x");
+    world.commit("memory", &[note(&passed_over, Some("s"), "")]);
+    let text = within(&world, 70);
+    assert!(text.contains("\n- b: oldest\n- c: newest\n- a: middle\n(showing 3 of 4 notes"), "{text}");
+    assert_eq!(NotesView::default().index_note_within(0), "");
+}
+
+#[test]
 fn a_search_scans_everything_shows_eight_and_counts_all() {
     let keys: Vec<String> = (10..31).map(|n| format!("k{n}")).collect();
     let notes: Vec<(&str, &str, &str)> = keys.iter().map(|key| (key.as_str(), "s", "needle")).collect();

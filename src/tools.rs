@@ -1,17 +1,14 @@
 //! The tools that a model can call: their names, what they take and answer as JSON schemas, and the way from
-//! JSON
-//! arguments to a text and a structured result.
+//! JSON arguments to a text and a structured result.
 //!
 //! Owns what a model reads about the tools, how arguments are checked, how answers are bounded and how an
-//! error says
-//! how to mend the call. Knows no transport: whoever runs an agent's loop, or serves a protocol, calls
-//! [`Toolbox::call`].
+//! error says how to mend the call. Knows no transport: whoever runs an agent's loop, or serves a protocol,
+//! calls [`Toolbox::call`].
 //!
 //! Invariants: the order of the tools is fixed. Whatever a call is given, it answers or fails with a typed
-//! error. Every
-//! structured result is valid under the tool's output schema. A text of more than [`ANSWER_MAX`] code points
-//! is cut,
-//! and says so. Stored text stands in lines folded, so that it forges none. A writing call is one frame.
+//! error. Every structured result is valid under the tool's output schema. A text of more than [`ANSWER_MAX`]
+//! code points is cut, and says so. Stored text stands in lines folded, so that it forges none. A writing
+//! call is one frame.
 
 mod answer;
 mod episodic;
@@ -146,8 +143,7 @@ impl Hints {
 
 impl Toolbox {
     /// All tools, over a workspace. Over one of a past, or of a store that is open for reading, those that
-    /// write are
-    /// refused when they are called; [`Choice::ReadOnly`] leaves them out.
+    /// write are refused when they are called; [`Choice::ReadOnly`] leaves them out.
     pub fn new(workspace: &Workspace) -> Toolbox {
         let embedder = workspace.source().embedder();
         let specs = [notes::specs(), episodic::specs(), vectors::specs(), working::specs(), memory::specs()];
@@ -184,15 +180,13 @@ impl Toolbox {
     }
 
     /// Calls a tool. Arguments are a JSON object; null counts as one without a field. What other processes
-    /// wrote is
-    /// taken in first. Blocks until a write is acknowledged.
+    /// wrote is taken in first. Blocks until a write is acknowledged.
     ///
     /// Numbers are as exact as [`Value`] holds them.
     ///
     /// # Errors
     /// [`ToolError`], whose kind says what is wrong and whose text tells a model how to mend the call.
-    /// Nothing was
-    /// written then, unless the text says that this is unknown.
+    /// Nothing was written then, unless the text says that this is unknown.
     pub fn call(&self, name: &str, arguments: &Value) -> Result<Answer, ToolError> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name == name) else {
             return Err(ToolError::unknown_tool(name, &self.names()));

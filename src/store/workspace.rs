@@ -82,7 +82,8 @@ impl Workspace {
         Ok(Workspace { source, path: self.path.clone() })
     }
 
-    /// The same workspace as of a frame: every read, no writes. In a past, a frame up to its own.
+    /// The same workspace as of a frame: every read, no writes. In a past, a frame up to its own; in a critical
+    /// section, one that was committed before it.
     ///
     /// # Errors
     /// As [`super::Store::at`].

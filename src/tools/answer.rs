@@ -7,8 +7,7 @@ use serde_json::Value;
 use crate::error::Error;
 
 /// The most code points in the text of an answer, some 10,000 tokens: whole lines as long as they fit, at
-/// least one.
-/// What is left out is said in a line of its own, which is extra.
+/// least one. What is left out is said in a line of its own, which is extra.
 pub const ANSWER_MAX: usize = 40_000;
 
 /// How much of a value that does not fit an error shows, in code points.
@@ -17,7 +16,7 @@ const FOUND_SHOWN_MAX: usize = 80;
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// For the model to read. Does not end with a line break.
+    /// For the model to read. Ends with a line break only where it is a stored text that does.
     pub text: String,
     /// The same as a JSON object, valid under the tool's output schema.
     pub structured: Value,

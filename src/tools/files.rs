@@ -1,16 +1,13 @@
 //! Claude's file-like memory tool (`memory_20250818`) over the notes of a workspace: files below `/memories`.
 //!
 //! Owns the six commands, their sentences, which are those that the tool's documentation gives, and what a
-//! file is here:
-//! the note whose key is the path below `/memories`. A directory is nothing of its own: it is there as long
-//! as a key
-//! goes on below it, and a key may hold a note and have notes below it. Does not know how a call arrives.
+//! file is here: the note whose key is the path below `/memories`. A directory is nothing of its own: it is
+//! there as long as a key goes on below it, and a key may hold a note and have notes below it. Does not know
+//! how a call arrives.
 //!
 //! Invariants: a command that changes something is one frame, or none if it is refused. Nothing but what a
-//! command
-//! names is changed: bodies keep every byte that is not replaced, whatever their line ends; notes keep their
-//! summaries,
-//! save those that are the first line of a body that changes.
+//! command names is changed: bodies keep every byte that is not replaced, whatever their line ends; notes
+//! keep their summaries, save those that are the first line of a body that changes.
 
 mod edit;
 mod error;
@@ -55,10 +52,8 @@ impl Files {
     }
 
     /// A file with its lines numbered from 1, a directory with what is in it two levels deep, or both. Of a
-    /// file, only
-    /// the lines of `range` if one is given, first and last; -1 as the last is the end. An answer holds at
-    /// most
-    /// [`super::ANSWER_MAX`] code points and says what it leaves out.
+    /// file, only the lines of `range` if one is given, first and last; -1 as the last is the end. Each of
+    /// the two holds at most [`super::ANSWER_MAX`] code points and says what it leaves out.
     ///
     /// # Errors
     /// [`FileError::BadPath`]; [`FileError::Absent`]; [`FileError::BadRange`]; [`FileError::TooManyLines`];
@@ -83,8 +78,8 @@ impl Files {
     /// Makes a file. Its note's summary is its first line.
     ///
     /// # Errors
-    /// [`FileError::BadPath`]; [`FileError::Root`]; [`FileError::Exists`]; [`FileError::Store`]: what
-    /// writing answers.
+    /// [`FileError::BadPath`]; [`FileError::Root`]; [`FileError::Exists`]; [`FileError::Store`]: what writing
+    /// answers.
     pub fn create(&self, path: &str, file_text: &str) -> Result<String, FileError> {
         let place = Place::resolve(path)?;
         let key = place.named(FileVerb::Create)?;
@@ -118,8 +113,7 @@ impl Files {
     }
 
     /// Inserts a text behind a line, counted from 1; 0 is the beginning. The text ends its line if it does
-    /// not do so
-    /// itself and something comes behind it.
+    /// not do so itself and something comes behind it.
     ///
     /// # Errors
     /// [`FileError::BadPath`]; [`FileError::Absent`], also for a directory; [`FileError::BadLine`];
@@ -133,13 +127,12 @@ impl Files {
         })
     }
 
-    /// Deletes a file, or a directory with all that is in it; both where a path is both. What was there
-    /// stays in
-    /// history.
+    /// Deletes a file, or a directory with all that is in it; both where a path is both. What was there stays
+    /// in history.
     ///
     /// # Errors
-    /// [`FileError::BadPath`]; [`FileError::Root`]; [`FileError::Absent`]; [`FileError::Store`]: what
-    /// writing answers.
+    /// [`FileError::BadPath`]; [`FileError::Root`]; [`FileError::Absent`]; [`FileError::Store`]: what writing
+    /// answers.
     pub fn delete(&self, path: &str) -> Result<String, FileError> {
         let place = Place::resolve(path)?;
         let key = place.named(FileVerb::Delete)?;

@@ -1,8 +1,7 @@
 //! The tools of the notes: remember, recall, forget, list, search, history, restore.
 //!
 //! Their texts are those of the library. A long body is answered in parts; summaries are shown as in the
-//! index, so that
-//! no listing floods a prompt.
+//! index, so that no listing floods a prompt.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,5 @@
 //! What a tool takes: one table a tool, from which come both the schema that a model is given and the check
-//! of what it
-//! sends.
+//! of what it sends.
 //!
 //! Invariant: what passes the check is valid under the schema, save that null stands for an argument left
 //! out.

@@ -4,6 +4,7 @@
 //! the rules of JSON Schema.
 
 mod answers;
+mod anything;
 mod files;
 mod refusals;
 mod schemas;
@@ -40,11 +41,16 @@ impl Checked {
         let given: Vec<String> = self.inputs[name].iter_errors(arguments).map(|e| e.to_string()).collect();
         assert!(given.is_empty(), "{name} {arguments}: {given:?}");
         let answer = self.tools.call(name, arguments).unwrap_or_else(|e| panic!("{name} {arguments}: {e}"));
+        assert!(!answer.text.ends_with('\n'), "{name}: {:?}", answer.text);
+        self.check(name, &answer);
+        answer
+    }
+
+    /// Holds an answer against the tool's schema.
+    pub(crate) fn check(&self, name: &str, answer: &Answer) {
         let structured = &answer.structured;
         let wrong: Vec<String> = self.outputs[name].iter_errors(structured).map(|e| e.to_string()).collect();
-        assert!(wrong.is_empty(), "{name} {arguments}: {structured}: {wrong:?}");
-        assert!(!answer.text.ends_with('\n'), "{name}: {:?}", answer.text);
-        answer
+        assert!(wrong.is_empty(), "{name}: {structured}: {wrong:?}");
     }
 
     pub(crate) fn refuses(&self, name: &str, arguments: &Value) -> bool {

@@ -1,8 +1,7 @@
 //! Changing a text and nothing around the change.
 //!
 //! A line ends with a line feed and with nothing else: carriage returns, form feeds and the line separators
-//! of Unicode
-//! are characters of a line like any other, and stay where they are.
+//! of Unicode are characters of a line like any other, and stay where they are.
 
 use std::ops::Range;
 
@@ -40,8 +39,7 @@ pub(super) fn replace(text: &str, old: &str, new: &str) -> Result<Edited, Vec<us
 }
 
 /// Inserts a text behind the given number of lines. Where a line must be ended for it, it is ended as the
-/// text's first
-/// line is.
+/// text's first line is.
 pub(super) fn insert(text: &str, line: usize, inserted: &str) -> String {
     let at = text.split_inclusive('\n').take(line).map(str::len).sum();
     let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));

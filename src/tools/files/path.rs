@@ -1,10 +1,8 @@
 //! Which note a path names.
 //!
 //! A path is resolved as text and never looked up on the way: empty segments and `.` are nothing, `..` takes
-//! the segment
-//! before it away. So every spelling of the root is the root, and no path leaves it. Letters keep their
-//! case, and
-//! nothing is decoded: `%2e%2e` is a name like any other.
+//! the segment before it away. So every spelling of the root is the root, and no path leaves it. Letters keep
+//! their case, and nothing is decoded: `%2e%2e` is a name like any other.
 
 use std::fmt;
 

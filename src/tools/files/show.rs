@@ -16,9 +16,8 @@ const AROUND: usize = 2;
 /// How deep a listing goes.
 const LEVELS: usize = 2;
 
-/// A listing of what is below a place: a size, a tab and a path each, directories with a `/` at the end.
-/// None if it is
-/// no directory. The root always is one.
+/// A listing of what is below a place: a size, a tab and a path each, directories with a `/` at the end. None
+/// if it is no directory. The root always is one.
 pub(super) fn listing<'k>(
     place: &Place,
     sizes: impl Iterator<Item = (&'k str, Option<u64>)>,

@@ -1,11 +1,12 @@
 //! How calls fail: with a kind for programs and a sentence that tells a model how to mend the call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mnemolog::disk::MemoryDisk;
 use mnemolog::interchange::{LoadOptions, load};
 use mnemolog::tools::{Answer, Choice, Files, ToolError, ToolErrorKind, Toolbox};
-use mnemolog::{EmbedError, Embedder, Error, Frame, Options, Store};
+use mnemolog::{EmbedError, Embedder, Error, Frame, Options, Store, Writers};
 use serde_json::{Value, json};
 
 use super::store;
@@ -250,6 +251,15 @@ fn a_store_that_was_closed_or_is_locked_says_so() {
     assert_eq!(error.kind, ToolErrorKind::StoreFailed);
     assert!(matches!(error.cause, Some(Error::Closed)));
     assert_eq!(tools.call("memory_recall", &json!({"key": "k"})).expect("reads go on").text, "b");
+    let many = || Options::new().writers(Writers::Many).lock_wait(Duration::from_millis(20));
+    let [holder, waiting] = [many(), many()].map(|options| options.open(dir.path()).expect("opens"));
+    let list = || Toolbox::new(&waiting.root()).call("memory_list", &json!({}));
+    let held = holder.root().exclusive(|_| Ok::<_, Error>(list())).expect("an empty section");
+    let error = held.expect_err("another holds the lock");
+    assert_eq!(error.kind, ToolErrorKind::StoreFailed);
+    assert!(matches!(error.cause, Some(Error::Locked { .. })));
+    assert!(error.text.ends_with("the same call may succeed later"), "{error}");
+    assert_eq!(list().expect("the lock is free").text, "- k: s");
 }
 
 /// An embedder of a remote model that does not answer.

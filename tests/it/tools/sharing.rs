@@ -81,6 +81,21 @@ fn what_was_forgotten_is_found_nowhere() {
 }
 
 #[test]
+fn a_file_that_another_process_made_is_viewed_at_once_and_each_change_names_its_frame() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (here, there) = (many(dir.path()), many(dir.path()));
+    let [here, there] = [&here, &there].map(|store| Checked::new(&store.root()));
+    let create = json!({"command": "create", "path": "/memories/a", "file_text": "x"});
+    assert_eq!(there.call("memory", &create).structured["frame"], 1);
+    let view = json!({"command": "view", "path": "/memories/a"});
+    let shown = here.call("memory", &view);
+    assert!(shown.text.ends_with("\tx"), "{}", shown.text);
+    assert_eq!(shown.structured, json!({"command": "view", "text": shown.text}), "a view writes no frame");
+    let rename = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
+    assert_eq!(here.call("memory", &rename).structured["frame"], 2);
+}
+
+#[test]
 fn many_threads_call_one_toolbox() {
     let store = store();
     let tools = Toolbox::new(&store.root());

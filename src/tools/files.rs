@@ -36,8 +36,8 @@ const SUMMARY_MAX: usize = 120;
 /// let files = Files::new(&store.workspace("core")?);
 /// files.create("/memories/todo.md", "# To do\n- water the plants\n")?;
 /// files.insert("/memories/todo.md", 1, "- feed the cat\n")?;
-/// assert_eq!(store.workspace("core")?.notes().recall("todo.md"), "# To do\n- feed the cat\n- water the
-/// plants\n");
+/// let body = store.workspace("core")?.notes().recall("todo.md");
+/// assert_eq!(body, "# To do\n- feed the cat\n- water the plants\n");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -73,7 +73,7 @@ pub struct Tool {
 pub struct Hints {
     /// Writes nothing.
     pub read_only: bool,
-    /// Takes away something that was there; history still has it.
+    /// Replaces or takes away what may have been there; history still has it.
     pub destructive: bool,
     /// The same call again changes nothing more.
     pub idempotent: bool,
@@ -137,8 +137,7 @@ struct Call<'a> {
 impl Hints {
     const READS: Hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
     const ADDS: Hints = Hints { read_only: false, destructive: false, idempotent: false, open_world: false };
-    const SETS: Hints = Hints { idempotent: true, ..Hints::ADDS };
-    const REMOVES: Hints = Hints { destructive: true, ..Hints::SETS };
+    const CHANGES: Hints = Hints { destructive: true, idempotent: true, ..Hints::ADDS };
 }
 
 impl Toolbox {
@@ -216,8 +215,7 @@ impl Tool {
         let is_stub = embedder == StubEmbedder::NAME;
         if embeds && is_stub {
             description.push_str(
-                " Similarity counts shared words only and knows nothing of meaning: use \
-                the words that the texts use.",
+                " Similarity is word overlap only, not semantic: use the words that the texts use.",
             );
         } else if embeds {
             description.push_str(&format!(" Similarity is that of the embedder {embedder}."));

@@ -58,7 +58,7 @@ pub(super) fn specs() -> Vec<Spec> {
                 "frame": frame(),
             }),
         ),
-        hints: Hints { idempotent: false, ..Hints::REMOVES },
+        hints: Hints { idempotent: false, ..Hints::CHANGES },
         run,
     }]
 }

@@ -101,7 +101,7 @@ fn writing() -> Vec<Spec> {
             embeds: false,
             params: REMEMBER,
             output: object(&["key"], json!({"key": text("The note's key."), "frame": frame})),
-            hints: Hints::SETS,
+            hints: Hints::CHANGES,
             run: remember,
         },
         Spec {
@@ -120,7 +120,7 @@ fn writing() -> Vec<Spec> {
                     "frame": frame,
                 }),
             ),
-            hints: Hints::REMOVES,
+            hints: Hints::CHANGES,
             run: forget,
         },
         Spec {
@@ -140,7 +140,7 @@ fn writing() -> Vec<Spec> {
                     "frame": frame,
                 }),
             ),
-            hints: Hints::SETS,
+            hints: Hints::CHANGES,
             run: restore,
         },
     ]

@@ -52,7 +52,7 @@ impl Param {
     pub(super) const AT: Param = Param::moment(
         "at",
         "Read the state as of this frame number, or as of this time (RFC 3339, such as \
-            2026-11-30T12:00:00Z). Leave it out for now.",
+            2026-11-30T12:00:00Z). Leave it out to read the present.",
     )
     .optional();
 

@@ -59,7 +59,7 @@ pub(super) fn specs() -> Vec<Spec> {
             embeds: true,
             params: UPSERT,
             output: object(&["id", "name"], json!({"id": id, "name": table, "frame": frame()})),
-            hints: Hints::SETS,
+            hints: Hints::CHANGES,
             run: upsert,
         },
         Spec {
@@ -98,7 +98,7 @@ pub(super) fn specs() -> Vec<Spec> {
                     "frame": frame(),
                 }),
             ),
-            hints: Hints::REMOVES,
+            hints: Hints::CHANGES,
             run: delete,
         },
     ]

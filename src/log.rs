@@ -31,6 +31,7 @@ mod repair;
 mod retention;
 mod settle;
 mod start;
+mod target;
 mod unproven;
 mod verify;
 

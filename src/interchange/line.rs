@@ -4,6 +4,7 @@
 //! token cost, episode time); what is there is exact. It knows no store and no limits.
 
 pub(super) mod fields;
+pub(super) mod numbered;
 pub(super) mod parse;
 pub(super) mod reason;
 

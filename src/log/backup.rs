@@ -19,9 +19,9 @@ use super::change::{Change, NewFile};
 use super::follow::Sight;
 use super::found::Found;
 use super::promise;
-use super::recover::{lock_error, refuse_network};
 use super::settle::QUARANTINE;
-use super::{fork, intent, retention, settle};
+use super::target::{self, Target};
+use super::{intent, retention, settle};
 use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, StoreId};
 use crate::codec::wire::Malformed;
@@ -73,17 +73,10 @@ pub fn backup(
     wait: Duration,
     allow_network: bool,
 ) -> Result<BackedUp> {
-    refuse_network(target, allow_network)?;
     check_apart(&sight()?, target)?;
-    let before = fork::names(target, "")?;
-    let exists = is_store(target)?;
-    target.create_dir("").map_err(|e| Error::io("creating", target.root(), e))?;
-    let _lock = target.lock(wait).map_err(|e| lock_error(target, e))?;
-    let made = update(source, &sight()?, target);
-    if made.is_err() && !exists {
-        fork::clear(target, before.as_deref());
-    }
-    made
+    let first = !is_store(target)?;
+    let taken = Target::take(target, wait, allow_network)?;
+    taken.fill(first, || update(source, &sight()?, target))
 }
 
 /// A target is not the store itself.
@@ -104,17 +97,13 @@ fn refused(target: &dyn Disk, reason: BackupRefusal) -> Error {
 /// Whether there is a store, as opposed to nothing or to what an interrupted first backup left.
 fn is_store(target: &dyn Disk) -> Result<bool> {
     let known = super::recover::looks_like_store(target)?;
-    Ok(known && (fork::is_stated(target)? || promise::read(target)?.is_some()))
+    Ok(known && (target::is_stated(target)? || promise::read(target)?.is_some()))
 }
 
 /// Brings the target up to date; its lock is held.
 fn update(source: &dyn Disk, sight: &Sight, target: &dyn Disk) -> Result<BackedUp> {
-    let io = |doing, path: &str| {
-        let path = target.root().join(path);
-        move |e| Error::io(doing, path, e)
-    };
     let frame = sight.durable();
-    let files = included(sight);
+    let files = target::up_to(sight.files(), frame);
     let store = files.first().map(|segment| segment.header().store).unwrap_or_default();
     // Before anything in the target is touched: it may be somebody else's.
     There::look(target)?.check_store(target, store)?;
@@ -122,9 +111,7 @@ fn update(source: &dyn Disk, sight: &Sight, target: &dyn Disk) -> Result<BackedU
     settle::remove_temporaries(target, &["", LOG_DIR])?;
     let there = There::look(target)?;
     there.check(target, &files, frame)?;
-    target.create_dir(LOG_DIR).map_err(io("creating", LOG_DIR))?;
-    let durable_file = settle::durable_file(target)?;
-    target.sync_dir("").map_err(io("syncing", ""))?;
+    let room = target::prepare(target)?;
     let made = BackedUp {
         store,
         frame,
@@ -143,8 +130,7 @@ fn update(source: &dyn Disk, sight: &Sight, target: &dyn Disk) -> Result<BackedU
         change.commit()?;
     }
     if promise::read(target)?.is_none_or(|known| known.store != store || known.frame < frame) {
-        durable_file.write_at(0, &promise.encode()).map_err(io("writing", promise::DURABLE))?;
-        durable_file.sync_data().map_err(io("syncing", promise::DURABLE))?;
+        target::promise(target, &*room, &promise)?;
     }
     // One that rotted is in nobody's way, here neither: the backup keeps its own.
     if let Ok(policy) = retention::read(source, store)
@@ -153,14 +139,6 @@ fn update(source: &dyn Disk, sight: &Sight, target: &dyn Disk) -> Result<BackedU
         retention::replace(target, store, policy)?;
     }
     Ok(made)
-}
-
-/// The files that hold the durable frames. There is always a segment, also one without a frame.
-fn included(sight: &Sight) -> Vec<Arc<Segment>> {
-    let files = sight.files();
-    let bases = files.iter().take_while(|segment| segment.id().is_base()).count();
-    let segments = files.iter().skip(bases).filter(|s| s.id().first() <= sight.durable()).count().max(1);
-    files.iter().take(bases + segments).cloned().collect()
 }
 
 /// The last frame of a log with a number of its own, and the file that it is in.
@@ -365,14 +343,14 @@ impl Copy<'_> {
             }
         }
         if self.made.replaced_files > 0 {
-            let root = fork::names(self.target, "")?.unwrap_or_default();
+            let root = target::names(self.target, "")?.unwrap_or_default();
             for dir in [CHECKPOINTS, QUARANTINE].into_iter().filter(|dir| root.iter().any(|name| name == dir))
             {
                 // Synced first: a name that INTENT lists is one that cannot come back.
                 self.target
                     .sync_dir(dir)
                     .map_err(|e| Error::io("syncing", self.target.root().join(dir), e))?;
-                for name in fork::names(self.target, dir)?.unwrap_or_default() {
+                for name in target::names(self.target, dir)?.unwrap_or_default() {
                     self.change.drop_in(dir, name);
                 }
             }

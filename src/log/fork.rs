@@ -5,21 +5,20 @@
 //! change through INTENT: a crash leaves no store or the whole one, which whoever opens it for writing completes. It
 //! does not know what frames say.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::build::Build;
 use super::change::Change;
-use super::promise::{self, DURABLE};
-use super::recover::{ROOT_NAMES, lock_error, refuse_network};
-use super::{Files, intent, settle};
+use super::recover::ROOT_NAMES;
+use super::target::{self, Target, is_stated, names};
+use super::{Files, promise, settle};
 use crate::codec::frame::{FrameKind, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
-use crate::disk::{Disk, LOCK};
+use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::position::{Frame, SegmentId, Time};
+use crate::position::{Frame, Time};
 use crate::segment::{Chain, GROWTH_MIN_BYTES, LOG_DIR, Segment, Step, Walk};
 
 /// A store that was made as a fork.
@@ -45,27 +44,11 @@ pub struct Forked {
 /// what was made for it is gone as far as the disk lets us. [`Error::Io`]: the same, unless all was stated already:
 /// then the store is there, and whoever opens it for writing completes it.
 pub fn fork(files: &Files, frame: Frame, target: &dyn Disk, allow_network: bool) -> Result<Forked> {
-    let before = names(target, "")?;
     check_vacant(target)?;
-    refuse_network(target, allow_network)?;
-    target.create_dir("").map_err(|e| Error::io("creating", target.root(), e))?;
-    let _lock = target.lock(Duration::ZERO).map_err(|e| lock_error(target, e))?;
+    let taken = Target::take(target, Duration::ZERO, allow_network)?;
     // Somebody may have been faster.
     check_vacant(target)?;
-    let made = build(&files.now(), frame, target);
-    if made.is_err() {
-        clear(target, before.as_deref());
-    }
-    made
-}
-
-/// The names in a directory; none if it is absent.
-pub(super) fn names(disk: &dyn Disk, dir: &str) -> Result<Option<Vec<String>>> {
-    match disk.list(dir) {
-        Ok(names) => Ok(Some(names)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("listing", disk.root().join(dir), e)),
-    }
+    taken.fill(true, || build(&files.now(), frame, target))
 }
 
 /// Whether a store may come to be here: there is none, and nothing of anyone else's.
@@ -81,55 +64,9 @@ fn check_vacant(disk: &dyn Disk) -> Result<()> {
     }
 }
 
-/// Whether the log has a file, or a change that will give it one.
-pub(super) fn is_stated(disk: &dyn Disk) -> Result<bool> {
-    if intent::read(disk)?.is_some() {
-        return Ok(true);
-    }
-    let log = if names(disk, "")?.is_some_and(|root| root.iter().any(|name| name == LOG_DIR)) {
-        names(disk, LOG_DIR)?
-    } else {
-        None
-    };
-    Ok(log.into_iter().flatten().any(|name| SegmentId::from_file_name(&name).is_some()))
-}
-
-/// Takes away what a fork or first backup that failed has made, unless it was stated: then it is a store.
-pub(super) fn clear(disk: &dyn Disk, before: Option<&[String]>) {
-    let mine = |name: &str| !before.is_some_and(|names| names.iter().any(|before| before == name));
-    if !matches!(is_stated(disk), Ok(false)) {
-        return;
-    }
-    let mut left = settle::remove_temporaries(disk, &["", LOG_DIR]).is_err();
-    let mut done = |removed: std::io::Result<()>| {
-        left |= removed.is_err_and(|e| e.kind() != ErrorKind::NotFound);
-    };
-    for name in [DURABLE, LOCK] {
-        if mine(name) {
-            done(disk.remove(name));
-        }
-    }
-    if mine(LOG_DIR) {
-        done(disk.remove_dir(LOG_DIR));
-    }
-    if before.is_none() {
-        done(disk.remove_dir(""));
-    }
-    if left {
-        tracing::warn!(root = %disk.root().display(), "not all of a copy that failed could be removed");
-    }
-}
-
 fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Forked> {
     settle::remove_temporaries(target, &["", LOG_DIR])?;
-    let io = |doing, path: &str| {
-        let path = target.root().join(path);
-        move |e| Error::io(doing, path, e)
-    };
-    target.create_dir(LOG_DIR).map_err(io("creating", LOG_DIR))?;
-    // Not a promise yet: the room for one is taken before anything is stated.
-    let durable_file = settle::durable_file(target)?;
-    target.sync_dir("").map_err(io("syncing", ""))?;
+    let room = target::prepare(target)?;
     let store = StoreId(settle::random_bytes(target)?);
     let mut copy = Copy {
         target,
@@ -139,16 +76,12 @@ fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Fork
         promise: Durable { store, frame, segment: Frame(1), offset: FRAMES_START },
         forked: Forked { store, frame, files: 0, bytes: 0 },
     };
-    let bases = files.iter().take_while(|segment| segment.id().is_base()).count();
-    // There is always a segment, also one without a frame: a log neither is empty nor ends in a base.
-    let segments = files.iter().skip(bases).filter(|s| s.id().first() <= frame).count().max(1);
-    let count = (bases + segments).min(files.len());
-    for (i, segment) in files.iter().take(count).enumerate() {
-        copy.file(segment, i + 1 == count)?;
+    let files = target::up_to(files, frame);
+    for (i, segment) in files.iter().enumerate() {
+        copy.file(segment, i + 1 == files.len())?;
     }
     copy.change.commit()?;
-    durable_file.write_at(0, &copy.promise.encode()).map_err(io("writing", DURABLE))?;
-    durable_file.sync_data().map_err(io("syncing", DURABLE))?;
+    target::promise(target, &*room, &copy.promise)?;
     Ok(copy.forked)
 }
 

@@ -289,6 +289,11 @@ pub(super) fn damage(
     Damage { path, segment, offset, frame, reason, evidence }.into()
 }
 
+/// What is missing at the end of a file: what, what was expected, what was found.
+type Missing = (&'static str, &'static str, &'static str);
+
+const NO_SEAL: Missing = ("segment", "a seal", "zeros");
+
 /// Where checking stopped short of a clean end.
 #[derive(Debug)]
 pub(super) struct Stop {
@@ -378,16 +383,16 @@ impl Checked {
         let files: Vec<_> = found.files.into_iter().skip(known).collect();
         let name = last.filter(|_| self.sealed.is_none() && !files.is_empty());
         match name {
-            Some(name) => self.stop_before_the_last(name),
+            Some(name) => self.stop_before_the_last(name, NO_SEAL),
             None => self.extend(Found { files, ..found }, disk, options, fold)?,
         }
         Ok(())
     }
 
-    /// Only the last file of a log may be without a seal.
-    fn stop_before_the_last(&mut self, name: String) {
+    /// Only the last file of a log may be without a seal, and a base is never the last.
+    fn stop_before_the_last(&mut self, name: String, (what, expected, found): Missing) {
         let reason = self.stop.take().map(|stop| stop.reason);
-        let reason = reason.unwrap_or_else(|| Malformed::new("segment", self.end, "a seal", "zeros"));
+        let reason = reason.unwrap_or_else(|| Malformed::new(what, self.end, expected, found));
         self.stop = Some(Stop { name, offset: self.end, reason, evidence: Some(Evidence::NotLast) });
     }
 
@@ -416,14 +421,12 @@ impl Checked {
             }
             self.walk(Arc::new(segment), FRAMES_START, fold)?;
             let missing = match (self.sealed, last) {
-                (None, false) => Some(("segment", "a seal", "zeros")),
+                (None, false) => Some(NO_SEAL),
                 (_, true) if id.is_base() => Some(("log", "a segment behind the base", "its end")),
                 _ => None,
             };
-            if let Some((what, expected, found)) = missing {
-                let reason = self.stop.take().map(|stop| stop.reason);
-                let reason = reason.unwrap_or_else(|| Malformed::new(what, self.end, expected, found));
-                self.stop = Some(Stop { name, offset: self.end, reason, evidence: Some(Evidence::NotLast) });
+            if let Some(missing) = missing {
+                self.stop_before_the_last(name, missing);
                 break;
             }
         }

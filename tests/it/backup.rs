@@ -3,29 +3,13 @@
 mod beside;
 mod crash;
 
-use std::sync::Arc;
-
 use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::error::BackupRefusal;
-use mnemolog::interchange::{DumpOptions, dump};
 use mnemolog::{BackedUp, Durability, Error, Frame, Options, Store, Time, Writers, log};
 
 use crate::model::Rng;
+use crate::support::{dumped, open, shared};
 use crate::tail::{options, reader, write};
-
-fn shared(disk: &MemoryDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.clone())
-}
-
-fn open(disk: &MemoryDisk) -> Store {
-    options().open_on(shared(disk)).expect("opens")
-}
-
-fn dumped(store: &Store, frame: Frame) -> String {
-    let mut out = Vec::new();
-    dump(store, &mut out, DumpOptions { up_to: Some(frame) }).expect("dumped");
-    String::from_utf8(out).expect("JSON")
-}
 
 /// Holds a backup against the store that it is of.
 fn check(store: &Store, disk: &MemoryDisk, frame: Frame, context: &str) {

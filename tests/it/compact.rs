@@ -5,7 +5,6 @@ mod many;
 mod retention;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
@@ -13,15 +12,8 @@ use mnemolog::view::history::By;
 use mnemolog::{Compaction, Error, Frame, Json, Options, Store, Writers, log};
 
 use crate::model::Rng;
+use crate::support::{open, shared};
 use crate::tail::{options, reader, write};
-
-pub(crate) fn shared(disk: &MemoryDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.clone())
-}
-
-fn open(disk: &MemoryDisk) -> Store {
-    options().open_on(shared(disk)).expect("opens")
-}
 
 /// The same files on another disk.
 fn copy(disk: &MemoryDisk) -> MemoryDisk {

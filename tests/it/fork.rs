@@ -1,13 +1,12 @@
 //! Forks: the past of their parent in a store of its own, wholly there or not at all, whatever the disk does.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
-use mnemolog::interchange::{DumpOptions, dump};
+use mnemolog::disk::{Disk, Fault, MemoryDisk};
 use mnemolog::{Durability, Error, Frame, Options, Store, Time, Writers, log};
 
 use crate::model::Rng;
+use crate::support::{crash_at_every_call, dumped, open, shared};
 use crate::tail::{options, reader, write};
 
 fn fork(store: &Store, frame: Frame) -> MemoryDisk {
@@ -15,20 +14,6 @@ fn fork(store: &Store, frame: Frame) -> MemoryDisk {
     let forked = store.fork_on(&shared(&disk), frame).expect("forked");
     assert_eq!(forked.frame, frame);
     disk
-}
-
-fn shared(disk: &MemoryDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.clone())
-}
-
-fn open(disk: &MemoryDisk) -> Store {
-    options().open_on(shared(disk)).expect("opens")
-}
-
-fn dumped(store: &Store, frame: Frame) -> String {
-    let mut out = Vec::new();
-    dump(store, &mut out, DumpOptions { up_to: Some(frame) }).expect("dumped");
-    String::from_utf8(out).expect("JSON")
 }
 
 /// Holds a fork against the past of its parent that it is to be.
@@ -236,37 +221,18 @@ fn none_or_whole(disk: &MemoryDisk, parent: &Store, frame: Frame, context: &str)
 #[test]
 fn a_crash_at_any_call_leaves_no_store_or_the_whole_one() {
     let (parent, frame) = (parent(), Frame(66));
-    let (mut none, mut whole, mut call) = (0, 0, 0);
-    let finished = loop {
-        let mut done = false;
-        for mode in 0..6 {
-            let (disk, mut rng) = (MemoryDisk::simulated(), Rng::new(call * 6 + mode));
-            disk.crash_at(call);
-            done = parent.fork_on(&shared(&disk), frame).is_ok();
-            match mode {
-                5 => disk.kill(),
-                _ => disk.power_loss(
-                    &mut |n| match mode {
-                        0 => 0,
-                        1 => n - 1,
-                        _ => rng.below(n),
-                    },
-                    if mode == 3 { Tear::Byte } else { Tear::Sector },
-                ),
-            }
-            let there = none_or_whole(&disk, &parent, frame, &format!("call {call}, mode {mode}"));
-            assert!(there || !done, "call {call}, mode {mode}: it was done, and it is gone");
-            if there { whole += 1 } else { none += 1 }
-        }
-        if done {
-            break call;
-        }
-        call += 1;
-    };
-    assert!(
-        finished > 20 && none > 20 && whole > 6,
-        "{finished} calls, {none} without a store, {whole} with one"
+    let outcomes = crash_at_every_call(
+        "a fork",
+        |_| false,
+        |crash| {
+            let disk = MemoryDisk::simulated();
+            disk.crash_at(crash.call);
+            let done = parent.fork_on(&shared(&disk), frame).is_ok();
+            crash.happens(&disk);
+            (done, none_or_whole(&disk, &parent, frame, &format!("{crash:?}")))
+        },
     );
+    assert!(outcomes.calls > 20 && outcomes.before > 20 && outcomes.after > 6, "{outcomes:?}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::io::{self, BufRead};
 use super::{ImportReason, Parsed, Place, summary};
 use crate::codec::delta::HandleKind;
 use crate::interchange::line::fields::{Field, Fields};
+use crate::interchange::line::numbered::Numbered;
 use crate::interchange::line::reason::LineReason;
 use crate::interchange::line::{Args, NoteArgs, NoteText};
 
@@ -20,19 +21,8 @@ use crate::interchange::line::{Args, NoteArgs, NoteText};
 /// What reading answers. Whatever is wrong with a line is in [`Parsed::problems`].
 pub fn mcp_memory(input: &mut dyn BufRead) -> io::Result<Parsed> {
     let mut graph = Graph::default();
-    let mut bytes = Vec::new();
-    for number in 1.. {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes)? == 0 {
-            break;
-        }
-        let text = match bytes.strip_prefix(b"\xef\xbb\xbf") {
-            Some(rest) if number == 1 => rest,
-            _ => bytes.as_slice(),
-        };
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
+    let mut lines = Numbered::new(input);
+    while let Some((number, text)) = lines.next()? {
         if let Err(reason) = graph.line(number, text) {
             graph.problems.push((number, reason, true));
         }

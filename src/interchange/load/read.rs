@@ -5,6 +5,7 @@ use std::mem;
 
 use super::{Draft, LoadError, LoadOptions, Loaded};
 use crate::codec::json::BadJson;
+use crate::interchange::line::numbered::Numbered;
 use crate::interchange::line::parse::frame_of;
 use crate::interchange::line::reason::{LineError, LineReason};
 use crate::interchange::line::{Args, Line};
@@ -29,19 +30,8 @@ pub(super) fn drafts(
     options: LoadOptions,
 ) -> Result<Vec<Draft>, LoadError> {
     let mut grouping = Grouping::default();
-    let mut bytes = Vec::new();
-    for number in 1.. {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes).map_err(LoadError::Input)? == 0 {
-            break;
-        }
-        let text = match bytes.strip_prefix(b"\xef\xbb\xbf") {
-            Some(rest) if number == 1 => rest,
-            _ => bytes.as_slice(),
-        };
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
+    let mut lines = Numbered::new(input);
+    while let Some((number, text)) = lines.next().map_err(LoadError::Input)? {
         let entry = entry(number, text, inner.options().clock.now(), options.trust_times);
         match entry.line {
             Err(reason) if !options.keep_going => {

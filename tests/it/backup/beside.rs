@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mnemolog::disk::MemoryDisk;
 use mnemolog::{Frame, Writers, log};
 
-use super::{check, dumped, options, reader, shared, write};
+use super::{check, options, reader, write};
 use crate::model::Rng;
+use crate::support::{dumped, shared};
 
 #[test]
 fn a_backup_beside_writers_holds_all_that_was_acknowledged_before() {

@@ -1,10 +1,11 @@
 //! Backups whose target crashes, fills up or fails: the one that was there, or the new one.
 
-use mnemolog::disk::{Disk as _, Fault, MemoryDisk, Tear};
+use mnemolog::disk::{Disk as _, Fault, MemoryDisk};
 use mnemolog::{Error, Frame, Store, log};
 
-use super::{dumped, open, options, reader, shared, write};
+use super::{options, reader, write};
 use crate::model::Rng;
+use crate::support::{crash_at_every_call, dumped, open, shared};
 
 /// A store, a backup of it at a frame, and the frames since; `seed` 0 has no backup yet.
 fn begun(first: bool) -> (Store, MemoryDisk, Frame) {
@@ -46,34 +47,18 @@ fn old_or_new(store: &Store, target: &MemoryDisk, before: Frame, context: &str) 
 #[test]
 fn a_crash_at_any_call_leaves_the_old_backup_or_the_new_one() {
     for first in [true, false] {
-        let (mut old, mut new, mut call) = (0, 0, 0);
-        loop {
-            let mut done = false;
-            for mode in 0..6 {
-                let ((store, disk, before), mut rng) = (begun(first), Rng::new(call * 6 + mode));
-                disk.crash_at(call);
-                done = store.backup_on(&shared(&disk)).is_ok();
-                match mode {
-                    5 => disk.kill(),
-                    _ => disk.power_loss(
-                        &mut |n| match mode {
-                            0 => 0,
-                            1 => n - 1,
-                            _ => rng.below(n),
-                        },
-                        if mode == 3 { Tear::Byte } else { Tear::Sector },
-                    ),
-                }
-                let is_new = old_or_new(&store, &disk, before, &format!("{first}, call {call}, mode {mode}"));
-                assert!(is_new || !done, "call {call}, mode {mode}: it was done, and it is gone");
-                if is_new { new += 1 } else { old += 1 }
-            }
-            if done {
-                break;
-            }
-            call += 1;
-        }
-        assert!(call > 20 && old > 20 && new > 6, "{call} calls, {old} old, {new} new");
+        let outcomes = crash_at_every_call(
+            "a backup",
+            |_| false,
+            |crash| {
+                let (store, disk, before) = begun(first);
+                disk.crash_at(crash.call);
+                let done = store.backup_on(&shared(&disk)).is_ok();
+                crash.happens(&disk);
+                (done, old_or_new(&store, &disk, before, &format!("{first}, {crash:?}")))
+            },
+        );
+        assert!(outcomes.calls > 20 && outcomes.before > 20 && outcomes.after > 6, "{outcomes:?}");
     }
 }
 

@@ -3,8 +3,9 @@
 use mnemolog::disk::{Fault, MemoryDisk, Tear};
 use mnemolog::{Error, Frame, Store, Writers, log};
 
-use super::{Memory, copy, is_sound, open, shared};
+use super::{Memory, copy, is_sound};
 use crate::model::Rng;
+use crate::support::{Crash, Outcomes, crash_at_every_call, open, shared};
 use crate::tail::{options, reader, write};
 
 const LAST: Frame = Frame(60);
@@ -86,39 +87,20 @@ fn either(disk: &MemoryDisk, before: Frame, memory: &Memory, last: Frame, contex
 fn a_crash_at_any_call_leaves_the_old_log_or_the_new_one() {
     for cut in CUTS {
         let (source, before, memory) = before(cut);
-        let (mut old, mut new, mut call) = (0, 0, 0);
-        loop {
-            let mut done = false;
-            // One way to cut stands for all in every outcome, the others take turns.
-            for mode in (0..6).filter(|mode| cut == Cut::Inside || (call + mode) % 3 == 0) {
-                let (disk, mut rng) = (copy(&source), Rng::new(call * 6 + mode));
-                let writers = if mode % 2 == 0 { Writers::One } else { Writers::Many };
-                let store = options().writers(writers).open_on(shared(&disk)).expect("opens");
-                disk.crash_at(call);
-                done = store.compact(before, false).is_ok();
-                drop(store);
-                match mode {
-                    5 => disk.kill(),
-                    _ => disk.power_loss(
-                        &mut |n| match mode {
-                            0 => 0,
-                            1 => n - 1,
-                            _ => rng.below(n),
-                        },
-                        if mode == 3 { Tear::Byte } else { Tear::Sector },
-                    ),
-                }
-                let there =
-                    either(&disk, before, &memory, LAST, &format!("{cut:?}, call {call}, mode {mode}"));
-                assert!(there || !done, "{cut:?}, call {call}, mode {mode}: it was done, and is not there");
-                if there { new += 1 } else { old += 1 }
-            }
-            if done {
-                break;
-            }
-            call += 1;
-        }
-        assert!(call > 20 && old > 10 && new > 10, "{cut:?}: {call} calls, {old} old, {new} new");
+        // One way to cut stands for all in every outcome, the others take turns.
+        let leave_out = |crash: Crash| cut != Cut::Inside && !(crash.call + crash.mode).is_multiple_of(3);
+        let outcomes = crash_at_every_call("a compaction", leave_out, |crash| {
+            let disk = copy(&source);
+            let writers = if crash.mode % 2 == 0 { Writers::One } else { Writers::Many };
+            let store = options().writers(writers).open_on(shared(&disk)).expect("opens");
+            disk.crash_at(crash.call);
+            let done = store.compact(before, false).is_ok();
+            drop(store);
+            crash.happens(&disk);
+            (done, either(&disk, before, &memory, LAST, &format!("{cut:?}, {crash:?}")))
+        });
+        let Outcomes { calls, before, after } = outcomes;
+        assert!(calls > 20 && before > 10 && after > 10, "{cut:?}: {outcomes:?}");
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use mnemolog::disk::{Call, Fault, MemoryDisk};
 use mnemolog::{Error, Frame, TailEvent, Writers};
 
-use super::{Memory, is_sound, open, shared};
+use super::{Memory, is_sound};
 use crate::model::Rng;
+use crate::support::{open, shared};
 use crate::tail::{options, reader, write};
 
 #[test]

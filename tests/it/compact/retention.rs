@@ -7,8 +7,9 @@ use std::time::Duration;
 use mnemolog::disk::{MemoryDisk, Tear};
 use mnemolog::{Clock, Durability, Error, Frame, Options, Retention, Store, Time, Writers};
 
-use super::{Memory, is_sound, open, shared};
+use super::{Memory, is_sound};
 use crate::model::Rng;
+use crate::support::{open, shared};
 use crate::tail::{options, reader, write};
 
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;

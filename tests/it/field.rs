@@ -3,6 +3,7 @@
 
 mod concurrency;
 mod embeddings;
+mod growth;
 mod identity;
 mod paths;
 mod search;

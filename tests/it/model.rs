@@ -1,8 +1,16 @@
 //! A store as four plain collections, too simple to be wrong, and random operations that both go through.
+//!
+//! What is erased, and what is embedded anew, stand in files of their own beside this one.
+
+mod anew;
+mod gone;
 
 use std::collections::BTreeMap;
 
 use mnemolog::{Error, Frame, Json, Past, Result, Store, Workspace};
+
+pub(crate) use anew::{Ending, Shadow, Telling, anew};
+pub(crate) use gone::{Gone, What};
 
 /// Random numbers from a seed: the same everywhere.
 #[derive(Clone, Debug)]
@@ -61,8 +69,16 @@ pub(crate) enum Step {
 pub(crate) struct Held {
     pub(crate) notes: BTreeMap<String, (String, String)>,
     pub(crate) rows: BTreeMap<String, String>,
+    /// The width of the table's embedder, [`anew::OWN`] where it is the store's own.
+    pub(crate) embedder: Option<u32>,
+    /// The width of the rows of a table that has no embedder.
+    pub(crate) loose: Option<u32>,
+    /// What was embedded anew and is not switched to.
+    pub(crate) shadow: Option<Shadow>,
+    /// An erased one holds its place, as [`gone::ERASED`] without a value.
     pub(crate) episodes: Vec<(String, String)>,
     pub(crate) ring: Option<u64>,
+    /// As for the episodes; an erased one has its cost.
     pub(crate) entries: Vec<(String, String, u32)>,
     pub(crate) budget: u64,
 }
@@ -80,8 +96,11 @@ fn text(rng: &mut Rng, most: u64) -> String {
     (0..rng.below(most)).map(|_| words[rng.below(words.len() as u64) as usize]).collect()
 }
 
+/// The keys of all histories: few, so that they meet themselves.
+const KEYS: [&str; 6] = ["", "a", "a/b", "b", "ünï", "c/d/e"];
+
 fn key(rng: &mut Rng) -> String {
-    ["", "a", "a/b", "b", "ünï", "c/d/e"][rng.below(6) as usize].to_owned()
+    KEYS[rng.below(6) as usize].to_owned()
 }
 
 impl Step {
@@ -136,7 +155,10 @@ impl Step {
         let then = |frame: u64| -> &Model { states[frame as usize].borrow() };
         match self {
             Step::RestoreNote(key, frame) => put_back(&mut model[at].notes, &then(*frame)[at].notes, key),
-            Step::RestoreRow(id, frame) => put_back(&mut model[at].rows, &then(*frame)[at].rows, id),
+            Step::RestoreRow(id, frame) => {
+                let then = &then(*frame)[at];
+                model[at].put_row_back(then, id)
+            }
             Step::Rollback(frame) => {
                 // The second workspace lies below the first.
                 model[at..].clone_from_slice(&then(*frame)[at..]);
@@ -154,9 +176,15 @@ impl Step {
             }
             Step::Forget(key) => return held.notes.remove(key).is_some(),
             Step::Upsert(id, text) => {
+                held.embedder = held.width().or(Some(anew::OWN));
+                held.loose = None;
                 held.rows.insert(id.clone(), text.clone());
             }
-            Step::Delete(id) => return held.rows.remove(id).is_some(),
+            Step::Delete(id) => {
+                let was_there = held.rows.remove(id).is_some();
+                held.loosen();
+                return was_there;
+            }
             Step::Record(key, value) => {
                 held.episodes.push((key.clone(), value.clone()));
                 held.evict();
@@ -193,7 +221,7 @@ impl Step {
         match self {
             Step::Remember(key, summary, body) => at.notes().remember(key, summary, body).map(drop),
             Step::Forget(key) => at.notes().forget(key).map(drop),
-            Step::Upsert(id, text) => at.vectors("rows")?.upsert(id, text, &Json::object()),
+            Step::Upsert(id, text) => anew::upsert(at, id, text),
             Step::Delete(id) => match at.vectors("rows")?.delete(id) {
                 Err(Error::NotFound { .. }) => Ok(()),
                 other => other,
@@ -215,7 +243,11 @@ impl Step {
             }
             Step::Together(steps) => at.exclusive(|tx| steps.iter().try_for_each(|step| step.take(tx))),
             Step::RestoreNote(key, frame) => at.notes().restore(key, Frame(*frame)).map(drop),
-            Step::RestoreRow(id, frame) => at.vectors("rows")?.restore(id, Frame(*frame)).map(drop),
+            Step::RestoreRow(id, frame) => match at.vectors("rows")?.restore(id, Frame(*frame)) {
+                // A row of an embedder before.
+                Err(Error::Dimension { .. }) => Ok(()),
+                other => other.map(drop),
+            },
             Step::Rollback(frame) => at.rollback(Frame(*frame)).map(drop),
         }
     }
@@ -247,37 +279,43 @@ impl Held {
         }
     }
 
-    /// What a workspace of a store holds, read through its handles.
-    pub(crate) fn read(at: &Workspace) -> Held {
+    /// What a workspace of a store holds, read through its handles, and the shadow of its table.
+    fn read(at: &Workspace, shadow: Option<usize>) -> Held {
         let notes = at.notes().summaries().into_iter().map(|(key, summary)| {
             let body = at.notes().recall(&key);
             (key, (summary.expect("every summary was given"), body))
         });
         let rows = at.vectors("rows").expect("a valid name");
-        let found =
-            ["", "a", "a/b", "b", "ünï", "c/d/e"].iter().filter_map(|id| rows.get(id).expect("readable"));
         let turns = at.episodic("turns").expect("a valid name");
         let episodes = turns.search_by_key("").expect("readable").into_iter();
+        let episodes = episodes.map(|e| (e.key, e.value.to_value().as_str().unwrap_or_default().into()));
         let pad = at.working("pad").expect("a valid name");
-        Held {
+        let mut held = Held {
             notes: notes.collect(),
-            rows: found.map(|row| (row.id, row.text)).collect(),
-            episodes: episodes
-                .map(|e| (e.key, e.value.to_value().as_str().unwrap_or_default().into()))
-                .collect(),
+            shadow: shadow.map(Shadow::of_unknown),
+            episodes: gone::with_erased(&turns.snapshot_bytes().expect("readable"), episodes),
             ring: turns.max(),
-            entries: pad.entries(),
+            entries: gone::with_erased_entries(&pad.snapshot_bytes().expect("readable"), pad.entries()),
             budget: pad.budget(),
-        }
+            ..Held::default()
+        };
+        held.read_rows(&rows);
+        held
     }
 }
 
 /// What a store holds now.
 pub(crate) fn held(store: &Store) -> Model {
-    WORKSPACES.map(|path| Held::read(&store.workspace(path).expect("a valid path")))
+    let sizes = store.handles();
+    WORKSPACES.map(|path| {
+        Held::read(&store.workspace(path).expect("a valid path"), anew::size_of_shadow(&sizes, path))
+    })
 }
 
 /// What a past holds.
 pub(crate) fn held_at(past: &Past) -> Model {
-    WORKSPACES.map(|path| Held::read(&past.workspace(path).expect("a valid path")))
+    let sizes = past.handles();
+    WORKSPACES.map(|path| {
+        Held::read(&past.workspace(path).expect("a valid path"), anew::size_of_shadow(&sizes, path))
+    })
 }

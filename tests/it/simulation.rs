@@ -6,6 +6,7 @@
 //!
 //! A long run: `MNEMOLOG_SEEDS=FROM..TO cargo test --release --test it simulation -- --nocapture`.
 
+mod anew;
 mod copies;
 mod counts;
 mod erase;

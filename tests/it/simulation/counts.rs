@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 75] = [
+const WANTED: [(&str, u64); 93] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -38,8 +38,26 @@ const WANTED: [(&str, u64); 75] = [
     ("forks", 20),
     ("compactions", 20),
     ("erased", 50),
+    ("erased a note", 10),
+    ("erased a row", 5),
+    ("erased episodes", 5),
+    ("erased entries", 2),
+    ("erased a handle", 5),
+    ("erased by a text", 5),
     ("erasures of unknown outcome, done", 1),
     ("erasures of unknown outcome, not done", 1),
+    ("embedded anew", 50),
+    ("embedded anew, going on", 5),
+    ("embedded anew, with nothing left to embed", 2),
+    ("embeddings anew that were given up", 5),
+    ("searched by the old vectors", 50),
+    ("acted while a table was embedded anew", 20),
+    ("embedders that failed", 5),
+    ("embedders that failed, in part", 1),
+    ("embeddings anew that were interrupted", 10),
+    ("embeddings anew that were interrupted, not begun", 1),
+    ("embeddings anew that were interrupted, in part", 1),
+    ("embeddings anew that were interrupted, switched", 1),
     ("backups", 20),
     ("backups of what had grown", 5),
     ("backups that failed", 10),

@@ -1,23 +1,18 @@
 //! Erasing, with everything that can come between. Whether an erasure happened that nobody was told of, is seen in what
 //! the next writer shows of the past.
 
-use mnemolog::{Error, Frame, Store};
+use std::sync::Arc;
 
+use mnemolog::{Error, Store};
+
+use super::history::Kind;
 use super::truth::Check;
 use super::world::{World, ensure, held};
-use crate::model::WORKSPACES;
-
-/// An erasure of which nobody knows whether it happened.
-#[derive(Clone, Debug)]
-pub(super) struct Erasing {
-    at: usize,
-    key: String,
-    row: bool,
-}
+use crate::model::{Gone, What};
 
 impl World {
-    /// A process erases a note or a row.
-    pub(super) fn erase(&mut self, process: usize, at: usize, key: &str, row: bool) -> Check {
+    /// A process erases something.
+    pub(super) fn erase(&mut self, process: usize, at: usize, what: &What) -> Check {
         let Some(store) = self.store(process)? else { return Ok(()) };
         if self.writers[process].poisoned {
             return self.refused(process, &store);
@@ -25,32 +20,44 @@ impl World {
         if self.rotten.is_some() || self.scarred {
             return Ok(());
         }
-        let workspace = store.workspace(WORKSPACES[at]).map_err(|e| e.to_string())?;
-        let done = match row {
-            true => workspace.vectors("rows").and_then(|rows| rows.erase(key)),
-            false => workspace.notes().erase(key),
-        };
+        let Some(gone) = self.what_goes(&store, at, what) else { return Ok(()) };
+        let done = what.take(&store, at);
         let disk = self.writers[process].disk.clone();
-        let erasing = Erasing { at, key: key.to_owned(), row };
         match done {
             Ok(receipt) => {
                 self.counts.met(if receipt.found() { "erased" } else { "erasures that found nothing" });
-                self.erased(&erasing);
+                self.counts.add(&format!("erased {}", what.kind()), u64::from(receipt.found()));
+                self.erased(&gone);
                 self.truth.found(store.appended().0, &|| held(&disk, &store), true)?;
                 self.truth.claimed(store.appended().0)?;
-                ensure!(self.fired || !shows(&store, &erasing), "what was erased is shown");
+                let shown = || disk.undisturbed(|| gone.is_shown(&store));
+                ensure!(!disk.is_alive() || self.fired || !shown(), "what was erased is shown");
                 self.others_look(Some(process))
             }
             Err(e) => {
                 let alive = disk.is_alive();
                 if !alive || matches!(e, Error::Poisoned { .. }) {
                     self.writers[process].poisoned |= alive;
-                    self.erasing = Some(erasing);
+                    self.erasing = Some(gone);
                 }
                 self.truth.claimed(store.durable().0)?;
                 self.excuse(&e, alive, "erasing")
             }
         }
+    }
+
+    /// What an erasure will take. A text is looked for in what a reader finds, who sees what others appended meanwhile.
+    fn what_goes(&self, store: &Store, at: usize, what: &What) -> Option<Gone> {
+        if !what.is_text() {
+            return what.of(store, at);
+        }
+        let process = self.disk.process();
+        let gone = self.disk.undisturbed(|| {
+            let reader = self.options(Kind::Many).open_read_only_on(Arc::new(process.clone())).ok()?;
+            what.of(&reader, at)
+        });
+        process.kill();
+        gone
     }
 
     /// A writer that has the store open looks, if an erasure is in doubt: it finishes what was stated.
@@ -70,18 +77,18 @@ impl World {
 
     /// A writer has looked: an erasure that it would have finished has happened, or not.
     pub(super) fn settle_erasing(&mut self, process: usize, store: &Store) -> Check {
-        let Some(erasing) = self.erasing.take() else { return Ok(()) };
-        if self.disk.undisturbed(|| shows(store, &erasing)) {
+        let Some(gone) = self.erasing.take() else { return Ok(()) };
+        if self.disk.undisturbed(|| gone.is_shown(store)) {
             self.counts.met("erasures of unknown outcome, not done");
             return Ok(());
         }
         self.counts.met("erasures of unknown outcome, done");
-        self.erased(&erasing);
+        self.erased(&gone);
         self.others_look(Some(process))
     }
 
-    fn erased(&mut self, erasing: &Erasing) {
-        self.truth.erase(erasing.at, &erasing.key, erasing.row);
+    fn erased(&mut self, gone: &Gone) {
+        self.truth.erase(gone);
         self.lines.clear();
     }
 
@@ -104,18 +111,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Whether a note or a row is there in any frame that can be looked at.
-fn shows(store: &Store, Erasing { at, key, row }: &Erasing) -> bool {
-    let holds = |frame| {
-        let past = store.at(Frame(frame)).ok()?;
-        let workspace = past.workspace(WORKSPACES[*at]).ok()?;
-        let held = match row {
-            true => workspace.vectors("rows").ok()?.get(key).ok()?.is_some(),
-            false => workspace.notes().summaries().iter().any(|(known, _)| known == key),
-        };
-        Some(held)
-    };
-    (1..=store.appended().0).any(|frame| holds(frame) == Some(true))
 }

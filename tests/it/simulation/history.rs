@@ -5,7 +5,7 @@
 
 use mnemolog::disk::{Call, Fault, Fill, Tear};
 
-use crate::model::{Rng, Step};
+use crate::model::{Rng, Step, What};
 
 /// How a process opens the store for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,10 @@ pub(crate) enum Action {
     Fork { process: usize, at: u64 },
     /// A process drops the history before a frame, drawn anew from those that are there.
     Compact { process: usize, at: u64 },
-    /// A process erases a note or a row.
-    Erase { process: usize, at: usize, key: String, row: bool },
+    /// A process erases something.
+    Erase { process: usize, at: usize, what: What },
+    /// A process embeds a table anew with an embedder of so many floats; what happens each time that it is asked.
+    Reembed { process: usize, at: usize, dim: usize, within: Vec<Within> },
     /// A process brings the backup up to date, whose machine may go down meanwhile.
     Backup { process: usize, seed: u64 },
     /// The clock goes forth or back.
@@ -113,6 +115,18 @@ pub(crate) enum Action {
     Rot { rot: Rot, seed: u64 },
     /// A process repairs the store.
     Repair { process: usize },
+}
+
+/// What happens while an embedder is at work.
+#[derive(Clone, Debug)]
+pub(crate) enum Within {
+    Nothing,
+    /// Somebody acts, or something will befall a call to come.
+    Act(Action),
+    /// It fails.
+    Fails,
+    /// It answers too few vectors.
+    TooFew,
 }
 
 /// A seed, who takes part, and what happens.
@@ -174,7 +188,9 @@ impl Draw {
         }
         for _ in 0..3 + self.rng.below(12) {
             let action = self.action();
+            let again = self.again(&action);
             self.actions.push(action);
+            self.actions.extend(again);
         }
         if self.rng.chance(4) {
             self.rot();
@@ -207,7 +223,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(52) {
+        match self.rng.below(56) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -233,13 +249,61 @@ impl Draw {
             24 => Action::Spoil { seed: self.rng.next() },
             25 => Action::Fork { process, at: self.rng.next() },
             26 | 27 => Action::Compact { process, at: self.rng.next() },
-            28 | 29 => {
-                let key = ["a", "a/b", "b"][self.rng.below(3) as usize].to_owned();
-                Action::Erase { process, at: self.rng.below(2) as usize, key, row: self.rng.chance(3) }
-            }
-            30 | 31 => Action::Backup { process, seed: self.rng.next() },
+            28..=30 => self.erase(),
+            31 | 32 => Action::Backup { process, seed: self.rng.next() },
+            33..=35 => self.reembed(),
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
+    }
+
+    fn erase(&mut self) -> Action {
+        Action::Erase {
+            process: self.process(),
+            at: self.rng.below(2) as usize,
+            what: What::random(&mut self.rng),
+        }
+    }
+
+    fn reembed(&mut self) -> Action {
+        let (process, at) = (self.process(), self.rng.below(2) as usize);
+        let dim = [64, 3, 3, 5][self.rng.below(4) as usize];
+        let mut within: Vec<Within> = (0..self.rng.below(4)).map(|_| self.within(process, at)).collect();
+        if self.rng.chance(3) {
+            // A row that changes meanwhile makes a second round.
+            let step = Step::Upsert("a".to_owned(), format!("late {}", self.rng.below(9)));
+            within.insert(0, Within::Act(Action::Write { process: self.process(), at, step }));
+        }
+        Action::Reembed { process, at, dim, within }
+    }
+
+    /// Who embeds a table anew may have to go on with it later, after whatever ended the first try.
+    fn again(&mut self, action: &Action) -> Vec<Action> {
+        let Action::Reembed { at, dim, .. } = *action else { return Vec::new() };
+        if self.rng.chance(2) {
+            return Vec::new();
+        }
+        let how = self.down();
+        let down = self.rng.chance(2).then_some(Action::Down { call: None, how });
+        let again = Action::Reembed { process: self.process(), at, dim, within: Vec::new() };
+        down.into_iter().chain([again]).collect()
+    }
+
+    /// What comes between two calls of somebody who embeds a table anew.
+    fn within(&mut self, embeds: usize, at: usize) -> Within {
+        let process = self.process();
+        Within::Act(match self.rng.below(16) {
+            0 | 1 => return Within::Nothing,
+            2 => return Within::Fails,
+            3 => return Within::TooFew,
+            4 | 5 => Action::Stop { process: embeds, call: self.rng.below(16), seed: self.rng.next() },
+            6 => Action::Down { call: Some(self.rng.below(16)), how: self.down() },
+            7 => self.fault(),
+            8..=10 => Action::Write { process, at, step: Step::random(&mut self.rng) },
+            11 | 12 => Action::Read { reader: 0 },
+            13 => self.erase(),
+            14 => Action::Compact { process, at: self.rng.next() },
+            _ => Action::Back { process, at, step: Step::RestoreRow("a".to_owned(), self.rng.next()) },
+        })
     }
 
     fn fault(&mut self) -> Action {

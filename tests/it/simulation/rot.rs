@@ -82,7 +82,7 @@ impl World {
 
     /// A process was told that the store is damaged.
     pub(super) fn damaged(&mut self, damage: &Damage) -> Check {
-        let last = self.truth.last();
+        let last = self.truth.least();
         let rotten = self.rotten.as_mut().ok_or("nothing rotted")?;
         let harmless = matches!(rotten.rot, Rot::Promise | Rot::Duplicate);
         ensure!(!harmless, "{:?} hurts no frame: {damage}", rotten.rot);
@@ -116,14 +116,21 @@ impl World {
         let rotten = self.rotten.take().ok_or("nothing rotted")?;
         let disk = self.disk.clone();
         let (now, last) = (disk.undisturbed(|| lines(store))?, store.appended().0);
-        if now == rotten.before && last == self.truth.last() {
+        if now == rotten.before && last == self.truth.least() {
             ensure!(!rotten.damaged || rotten.repairs > 0, "damaged, and then whole without a repair");
             self.truth.found(last, &|| held(&disk, store), true)?;
             self.counts.met("whole in spite of rot");
             self.scarred = true;
             return Ok(());
         }
-        ensure!(rotten.repairs > 0, "frames are gone ({:?}), and nobody was told", rotten.rot);
+        let differs = rotten.before.iter().find(|(frame, lines)| now.get(frame) != Some(*lines));
+        ensure!(
+            rotten.repairs > 0,
+            "frames are gone ({:?}), and nobody was told: {last} is the last, {} was; {differs:?} is {:?}",
+            rotten.rot,
+            self.truth.least(),
+            differs.and_then(|(frame, _)| now.get(frame))
+        );
         let strange = now.iter().find(|(frame, lines)| rotten.before.get(frame) != Some(*lines));
         ensure!(strange.is_none(), "after the repair this is new: {strange:?}");
         let gone: Vec<u64> = rotten.before.keys().filter(|frame| !now.contains_key(frame)).copied().collect();

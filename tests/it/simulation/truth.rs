@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{self, Model, Step};
+use crate::model::{self, Gone, Held, Model, Step};
 
 /// The truth, as far as anybody was told.
 #[derive(Clone, Debug)]
@@ -101,6 +101,37 @@ impl Truth {
         }
     }
 
+    /// One of several runs of frames was written, or may have been: each is what a workspace holds after it.
+    pub(crate) fn grow(&mut self, at: usize, runs: &dyn Fn(&Held) -> Vec<Vec<Held>>) {
+        let mut tails: Vec<Vec<Arc<Model>>> = Vec::new();
+        for tail in &self.tails {
+            // What is lost is not known, and neither is what comes of it.
+            let Some(end) = self.end(tail) else {
+                tails.push(tail.clone());
+                continue;
+            };
+            for run in runs(&end[at]) {
+                let with = |held| {
+                    let mut model = Model::clone(end);
+                    model[at] = held;
+                    Arc::new(model)
+                };
+                let longer: Vec<_> = tail.iter().cloned().chain(run.into_iter().map(with)).collect();
+                if !tails.contains(&longer) {
+                    tails.push(longer);
+                }
+            }
+        }
+        self.tails = tails;
+    }
+
+    /// What is there now, if it is known.
+    pub(crate) fn now(&self) -> Option<&Arc<Model>> {
+        let mut ends = self.tails.iter().map(|tail| self.end(tail));
+        let first = ends.next()??;
+        ends.all(|end| end == Some(first)).then_some(first)
+    }
+
     /// Somebody looks, and the log ends at a frame. Looks at what it holds, if it can, where that is in doubt or if told to.
     pub(crate) fn found(&mut self, last: u64, held: &dyn Fn() -> Option<Model>, look: bool) -> Check {
         let Some(more) = last.checked_sub(self.last()) else {
@@ -162,16 +193,11 @@ impl Truth {
         self.tails = tails;
     }
 
-    /// A note or a row was erased: no frame ever held it.
-    pub(crate) fn erase(&mut self, at: usize, key: &str, row: bool) {
+    /// Something was erased: no frame ever held it.
+    pub(crate) fn erase(&mut self, gone: &Gone) {
         let tails = self.tails.iter_mut().flatten();
         for state in self.states.iter_mut().flatten().chain(tails) {
-            let held = &mut Arc::make_mut(state)[at];
-            if row {
-                held.rows.remove(key);
-            } else {
-                held.notes.remove(key);
-            }
+            gone.leave(Arc::make_mut(state));
         }
     }
 

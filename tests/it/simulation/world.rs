@@ -11,12 +11,12 @@ use std::time::Duration;
 use mnemolog::disk::{Call, MemoryDisk};
 use mnemolog::{Clock, Durability, Error, Options, Store, Time, Writers};
 
+use super::anew::Embedding;
 use super::counts::Counts;
-use super::erase::Erasing;
 use super::history::{Action, Down, History, Kind, Loss, READERS, Survivors};
 use super::rot::Rotten;
 use super::truth::{Check, Truth};
-use crate::model::{self, Rng, Step, WORKSPACES};
+use crate::model::{self, Gone, Rng, Step, WORKSPACES};
 
 /// A clock that goes as it is told.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Clock for Told {
 pub(super) struct Process {
     pub(super) disk: MemoryDisk,
     pub(super) store: Option<Store>,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Whether its writer stopped after a failure.
     pub(super) poisoned: bool,
     seed: u64,
@@ -53,7 +53,9 @@ pub(super) struct World {
     /// What tails told of each frame.
     pub(super) lines: BTreeMap<u64, Vec<u8>>,
     /// An erasure of unknown outcome, until a writer looks.
-    pub(super) erasing: Option<Erasing>,
+    pub(super) erasing: Option<Gone>,
+    /// An embedding anew that was interrupted, until somebody looks.
+    pub(super) embedding: Option<Embedding>,
     /// Where backups are made, and the frame of the last one.
     pub(super) copy: (MemoryDisk, u64),
     down: Option<Down>,
@@ -98,6 +100,7 @@ impl World {
             scarred: false,
             lines: BTreeMap::new(),
             erasing: None,
+            embedding: None,
             copy: (MemoryDisk::seeded(history.seed ^ 0xc09), 0),
             rng: Rng::new(history.seed ^ 0x5eed),
             down: None,
@@ -121,6 +124,14 @@ impl World {
     /// Takes one action, and lets go what died in it.
     pub(super) fn act(&mut self, action: &Action) -> Check {
         self.fired = false;
+        self.take(action)?;
+        self.note_faults();
+        self.bury();
+        Ok(())
+    }
+
+    /// Takes one action, perhaps within another.
+    pub(super) fn take(&mut self, action: &Action) -> Check {
         match action {
             Action::Write { process, at, step } => self.write(*process, *at, step)?,
             Action::Flush { process, meanwhile } => self.flush(*process, meanwhile)?,
@@ -135,7 +146,8 @@ impl World {
             Action::Spoil { seed } => self.spoil(*seed),
             Action::Fork { process, at } => self.fork(*process, *at)?,
             Action::Compact { process, at } => self.compact(*process, *at)?,
-            Action::Erase { process, at, key, row } => self.erase(*process, *at, key, *row)?,
+            Action::Erase { process, at, what } => self.erase(*process, *at, what)?,
+            Action::Reembed { process, at, dim, within } => self.reembed(*process, *at, *dim, within)?,
             Action::Backup { process, seed } => self.backup(*process, *seed)?,
             Action::Clock { by_us } => self.tick(*by_us),
             Action::Stop { process, call, seed } => {
@@ -153,8 +165,6 @@ impl World {
             Action::Rot { rot, seed } => self.rot(*rot, *seed)?,
             Action::Repair { process } => self.repair(*process)?,
         }
-        self.note_faults();
-        self.bury();
         Ok(())
     }
 
@@ -192,8 +202,10 @@ impl World {
     pub(super) fn excuse(&mut self, e: &Error, alive: bool, doing: &str) -> Check {
         self.note_faults();
         let damage = matches!(e, Error::Damaged(_) | Error::Corrupt { .. });
-        let locked = matches!(e, Error::Locked { .. })
-            && self.writers.iter().any(|other| other.kind != Kind::Many && other.store.is_some());
+        // A dead process is buried behind the action in which it died.
+        let holds =
+            |other: &Process| (other.kind != Kind::Many && other.store.is_some()) || !other.disk.is_alive();
+        let locked = matches!(e, Error::Locked { .. }) && self.writers.iter().any(holds);
         let full = self.full && matches!(e, Error::DiskFull { .. });
         if let Error::Compacted { oldest } = e
             && self.truth.bases.contains(&oldest.0)
@@ -251,6 +263,7 @@ impl World {
         } else {
             self.resolve(&store)?;
         }
+        self.settle_embedding();
         let last = store.appended();
         ensure!(store.durable() == last, "opening found {last}, and calls {} durable", store.durable());
         self.truth.claimed(last.0)?;
@@ -364,20 +377,22 @@ impl World {
         let results = Arc::new(Mutex::new(Vec::new()));
         if alone {
             let (store, results, bodies) = (store.clone(), results.clone(), meanwhile.to_vec());
+            let disk = self.writers[process].disk.clone();
             self.disk.meanwhile(0, move || {
                 for body in bodies {
                     let step = Step::Remember("meanwhile".to_owned(), String::new(), body);
                     let done = store.workspace(WORKSPACES[0]).and_then(|workspace| step.take(&workspace));
-                    results.lock().expect("one thread").push((step, done, store.appended()));
+                    let seen = (store.appended(), held(&disk, &store));
+                    results.lock().expect("one thread").push((step, done, seen));
                 }
             });
         }
-        let (before, disk) = (store.appended(), self.writers[process].disk.clone());
+        let before = store.appended();
         let flushed = store.flush();
         self.disk.meanwhile(u64::MAX, || ());
-        for (step, done, last) in std::mem::take(&mut *results.lock().expect("one thread")) {
+        for (step, done, (last, held)) in std::mem::take(&mut *results.lock().expect("one thread")) {
             match done {
-                Ok(()) => self.truth.wrote(0, &step, last.0, &|| held(&disk, &store))?,
+                Ok(()) => self.truth.wrote(0, &step, last.0, &|| held.clone())?,
                 Err(e) => self.failed(process, &e, 0, &step)?,
             }
             self.counts.met("appended while a sync was under way");

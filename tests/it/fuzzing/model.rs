@@ -1,13 +1,16 @@
 //! Calls in any order on one or two writers and a reader, on a disk that fails as the input says, against plain
 //! collections: what was acknowledged is there, what was not is there wholly or not at all, and nothing else is.
 
+mod forget;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::{Durability, Error, Frame, Store, Writers};
 
-use super::super::model::{self, Model, Step, WORKSPACES};
+use super::super::model::{self, Gone, Model, Step, WORKSPACES};
 use super::input::Input;
 use super::look;
 
@@ -26,6 +29,13 @@ struct World<'i, 'd> {
     /// A fault is due or was met in this life: a call may fail.
     faulty: bool,
     steps: usize,
+    /// An erasure of unknown outcome, until the store is opened again.
+    erasing: Option<Gone>,
+    /// The oldest frame that nobody tried to drop, and all that somebody tried to make the oldest.
+    oldest: Frame,
+    bases: BTreeSet<Frame>,
+    /// Where backups are made, and the frame of the last one.
+    copy: (MemoryDisk, Frame),
 }
 
 pub(crate) fn run(data: &[u8]) {
@@ -34,8 +44,20 @@ pub(crate) fn run(data: &[u8]) {
     let durability = input.pick(&[Durability::Sync, Durability::Sync, Durability::Os]);
     let durability = if writers == Writers::Many { Durability::Sync } else { durability };
     let (disk, states) = (MemoryDisk::simulated(), vec![model::empty()]);
-    let (acknowledged, faulty, steps) = (Frame::ZERO, false, 0);
-    let mut world = World { input, disk, durability, writers, states, acknowledged, faulty, steps };
+    let mut world = World {
+        input,
+        disk,
+        durability,
+        writers,
+        states,
+        acknowledged: Frame::ZERO,
+        faulty: false,
+        steps: 0,
+        erasing: None,
+        oldest: Frame::ZERO,
+        bases: BTreeSet::new(),
+        copy: (MemoryDisk::simulated(), Frame::ZERO),
+    };
     for _ in 0..LIVES_MAX {
         let store = world.recover();
         world.check(&store);
@@ -105,7 +127,17 @@ impl World<'_, '_> {
         let mut other = None;
         while self.steps < STEPS_MAX && !self.input.is_used_up() {
             self.steps += 1;
-            match self.input.below(24) {
+            // The last ones came later: inputs from before them mean what they meant.
+            let choice = self.input.below(256);
+            match choice % 24 {
+                _ if choice >= 240 => {
+                    let writer = other.as_ref().filter(|_| choice % 2 == 1).unwrap_or(store);
+                    let goes_on = self.forget(writer, choice - 240);
+                    let all = [Some(store), other.as_ref(), reader.as_ref()];
+                    if !goes_on || !self.all_look(&all) {
+                        break;
+                    }
+                }
                 0 => break,
                 1 => self.plan(),
                 2 => self.fill(),
@@ -120,7 +152,7 @@ impl World<'_, '_> {
                 }
                 9 => {
                     let writer = other.as_ref().filter(|_| self.input.chance(2)).unwrap_or(store);
-                    let step = back(self.input, writer.appended());
+                    let step = self.back(writer.appended());
                     if !self.write(writer, &step) {
                         break;
                     }
@@ -240,7 +272,7 @@ impl World<'_, '_> {
         match told {
             Ok(()) => {}
             // A reader may not have looked since.
-            Err(Error::Closed | Error::Poisoned { .. }) => {}
+            Err(Error::Closed | Error::Poisoned { .. } | Error::Compacted { .. }) => {}
             Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
         }
     }
@@ -256,7 +288,7 @@ impl World<'_, '_> {
                 assert_eq!((fork.appended(), fork.durable()), (frame, frame));
                 assert_eq!(model::held(&fork), self.states[frame.0 as usize], "fork at {frame}");
             }
-            Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
+            Err(e) => self.excuse(frame, &e),
         }
     }
 
@@ -275,7 +307,26 @@ impl World<'_, '_> {
                 assert_eq!(model::held_at(&past_store), self.states[past.0 as usize], "frame {past}");
             }
             Ok(_) => {}
-            Err(e) => assert!(self.faulty, "no fault was planned: {e}"),
+            Err(e) => self.excuse(past, &e),
+        }
+    }
+
+    /// Why a frame is not shown.
+    fn excuse(&self, frame: Frame, e: &Error) {
+        match e {
+            Error::Compacted { oldest } if frame < *oldest && self.bases.contains(oldest) => {}
+            e => assert!(self.faulty, "no fault was planned: {e}"),
+        }
+    }
+
+    /// A step back to one of the frames up to `last`, as the input says.
+    fn back(&mut self, last: Frame) -> Step {
+        let there = self.input.below(last.0.saturating_sub(self.oldest.0) + 1);
+        let (frame, key) = (self.oldest.0.min(last.0) + there, self.input.key().to_owned());
+        match self.input.below(4) {
+            0 => Step::RestoreNote(key, frame),
+            1 => Step::RestoreRow(key, frame),
+            _ => Step::Rollback(frame),
         }
     }
 
@@ -286,21 +337,12 @@ impl World<'_, '_> {
         assert!(last.0 < self.states.len() as u64, "frame {last} was never written");
         self.states.truncate(last.0 as usize + 1);
         self.acknowledged = last;
+        self.settle_erasing(store);
         assert_eq!(store.durable(), last, "what opening found is durable");
         assert_eq!(model::held(store), self.states[last.0 as usize], "frame {last}");
         let report = mnemolog::log::verify(&self.disk).expect("a disk without faults");
         assert!(report.is_whole(), "{:?}", report.findings);
         assert_eq!(report.last, last, "verify sees what opening sees");
-    }
-}
-
-/// A step back to one of the frames up to `last`, as the input says.
-fn back(input: &mut Input<'_>, last: Frame) -> Step {
-    let (frame, key) = (input.below(last.0 + 1), input.key().to_owned());
-    match input.below(4) {
-        0 => Step::RestoreNote(key, frame),
-        1 => Step::RestoreRow(key, frame),
-        _ => Step::Rollback(frame),
     }
 }
 

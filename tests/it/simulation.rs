@@ -10,6 +10,7 @@ mod anew;
 mod copies;
 mod counts;
 mod erase;
+mod flush;
 mod history;
 mod look;
 mod rot;

@@ -161,7 +161,10 @@ impl Work<'_> {
                     matches!(action, Action::Stop { .. } | Action::Down { .. } | Action::Fail { .. });
                 self.replaced = matches!(action, Action::Erase { .. } | Action::Compact { .. });
                 self.world.counts.add("acted while a table was embedded anew", u64::from(!befalls));
-                self.world.take(action)
+                self.world.embeds = Some(self.process);
+                let taken = self.world.take(action);
+                self.world.embeds = None;
+                taken
             }
             _ => Ok(()),
         });

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mnemolog::disk::{Call, MemoryDisk};
@@ -67,6 +67,8 @@ pub(super) struct World {
     pub(super) peek: Option<usize>,
     /// A process died, and others live on.
     survivors: bool,
+    /// Who embeds a table anew, while others act.
+    pub(super) embeds: Option<usize>,
 }
 
 /// Says what is wrong if something does not hold.
@@ -109,6 +111,7 @@ impl World {
             full: false,
             peek: None,
             survivors: false,
+            embeds: None,
         }
     }
 
@@ -345,7 +348,7 @@ impl World {
     }
 
     /// A write failed: refused, or of unknown outcome.
-    fn failed(&mut self, process: usize, e: &Error, at: usize, step: &Step) -> Check {
+    pub(super) fn failed(&mut self, process: usize, e: &Error, at: usize, step: &Step) -> Check {
         let own = &mut self.writers[process];
         let alive = own.disk.is_alive();
         own.poisoned |= matches!(e, Error::Poisoned { .. } | Error::OutcomeUnknown { .. });
@@ -366,59 +369,6 @@ impl World {
         let own = &mut self.writers[process];
         (own.store, own.poisoned) = (None, false);
         Ok(())
-    }
-
-    fn flush(&mut self, process: usize, meanwhile: &[String]) -> Check {
-        let Some(store) = self.writers[process].store.clone().filter(|_| !self.writers[process].poisoned)
-        else {
-            return Ok(());
-        };
-        let alone = self.writers[process].kind == Kind::Os && self.has_room();
-        let results = Arc::new(Mutex::new(Vec::new()));
-        if alone {
-            let (store, results, bodies) = (store.clone(), results.clone(), meanwhile.to_vec());
-            let disk = self.writers[process].disk.clone();
-            self.disk.meanwhile(0, move || {
-                for body in bodies {
-                    let step = Step::Remember("meanwhile".to_owned(), String::new(), body);
-                    let done = store.workspace(WORKSPACES[0]).and_then(|workspace| step.take(&workspace));
-                    let seen = (store.appended(), held(&disk, &store));
-                    results.lock().expect("one thread").push((step, done, seen));
-                }
-            });
-        }
-        let before = store.appended();
-        let flushed = store.flush();
-        self.disk.meanwhile(u64::MAX, || ());
-        for (step, done, (last, held)) in std::mem::take(&mut *results.lock().expect("one thread")) {
-            match done {
-                Ok(()) => self.truth.wrote(0, &step, last.0, &|| held.clone())?,
-                Err(e) => self.failed(process, &e, 0, &step)?,
-            }
-            self.counts.met("appended while a sync was under way");
-        }
-        match flushed {
-            Ok(()) => {
-                self.counts.met("flushed");
-                if self.writers[process].kind != Kind::Many {
-                    self.truth.claimed(before.0)?;
-                }
-                self.truth.claimed(store.durable().0)
-            }
-            Err(e) => {
-                let alive = self.writers[process].disk.is_alive();
-                self.writers[process].poisoned |=
-                    matches!(e, Error::Poisoned { .. } | Error::OutcomeUnknown { .. });
-                self.excuse(&e, alive, "flushing")
-            }
-        }
-    }
-
-    /// Whether small frames fit without a rotation, which would wait for the sync.
-    fn has_room(&self) -> bool {
-        let last = self.disk.files().into_iter().rfind(|path| path.ends_with(".seg"));
-        let bytes = last.and_then(|path| self.disk.read_file(&path)).unwrap_or_default();
-        bytes.iter().rposition(|byte| *byte != 0).unwrap_or_default() < 13 * 1024
     }
 
     fn close(&mut self, process: usize) -> Check {
@@ -503,8 +453,10 @@ impl World {
 
     /// Processes that died on a machine that runs are over: their locks are free.
     pub(super) fn bury_processes(&mut self) {
-        for own in self.writers.iter_mut().chain(&mut self.readers) {
-            if own.disk.is_alive() {
+        let embeds = self.embeds;
+        for (process, own) in self.writers.iter_mut().chain(&mut self.readers).enumerate() {
+            // Who died while others acted in its name is buried when it has seen that.
+            if own.disk.is_alive() || embeds == Some(process) {
                 continue;
             }
             self.counts.met("died");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mnemolog::disk::{Disk, Fault, MemoryDisk, Tear};
 use mnemolog::interchange::{DumpOptions, LoadOptions, dump, load};
 use mnemolog::view::HandleId;
-use mnemolog::{EmbedError, Embedder, Erase, Error, Json, Store, StubEmbedder, VectorItem, VectorStore};
+use mnemolog::{EmbedError, Embedder, Erase, Error, Json, Store, StubEmbedder, VectorItem, VectorStore, log};
 
 use crate::model::Rng;
 use crate::tail::options;
@@ -309,6 +309,39 @@ fn a_failed_write_leaves_the_table_as_it_was() {
         if !failed {
             break;
         }
+    }
+}
+
+#[test]
+fn what_a_repair_left_of_it_is_given_up_or_replaced_too() {
+    let digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(b"text number 0"));
+    for rows_go in [false, true] {
+        let disk = MemoryDisk::new();
+        let store = filled(&disk, 600);
+        table(&store).reembed(&Other::bad(512, Bad::Fails), &mut quiet()).expect_err("it fails");
+        store.close().expect("closes");
+        drop(store);
+        // The first batch says which embedder it is; the second stays.
+        let holds = |name: &String| {
+            let bytes = disk.read_file(name)?;
+            let at = bytes.windows(32).position(|bytes| bytes == digest.as_bytes())?;
+            Some((name.clone(), at as u64))
+        };
+        let (name, at) = disk.files().iter().find_map(holds).expect("it stands in the log");
+        disk.flip(&name, at, 0).expect("a byte of it");
+        let wait = std::time::Duration::ZERO;
+        log::repair(&shared(&disk), wait, true, mnemolog::Time::ZERO).expect("repaired");
+        let store = open(&disk);
+        assert_eq!(store.handles().len(), 2, "there are vectors of nobody knows whom");
+        if rows_go {
+            table(&store).clear().expect("cleared");
+            table(&store).reembed(&Other::new(), &mut quiet()).expect("embedded");
+        } else {
+            table(&store).abandon_reembed().expect("given up");
+        }
+        assert_eq!(store.handles().len(), 1, "rows go: {rows_go}");
+        let done = table(&store).reembed(&Other::new(), &mut quiet()).expect("embedded");
+        assert_eq!((done.rows, done.switched), if rows_go { (0, false) } else { (600, true) });
     }
 }
 

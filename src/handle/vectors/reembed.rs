@@ -116,10 +116,14 @@ impl VectorStore {
 
 fn clear(table: &VectorStore, shadow: &str) -> Result<()> {
     table.handle.source.change(shadow, |reading| {
-        let is_there = reading.state.vectors(shadow).is_some_and(|view| view.identity().is_some());
-        let ops = if is_there { emptied().to_vec() } else { Vec::new() };
+        let ops = if is_begun(reading, shadow) { emptied().to_vec() } else { Vec::new() };
         Ok((ops, ()))
     })
+}
+
+/// Whether there is something to forget. A repair may have lost the identity, and not the rows behind it.
+fn is_begun(reading: &Reading, shadow: &str) -> bool {
+    reading.state.vectors(shadow).is_some_and(|view| view.dim().is_some())
 }
 
 /// What makes a table one that was never used, as far as a read can tell.
@@ -255,7 +259,7 @@ impl Work<'_> {
             let head = Op::Snapshot { config, items: rows.len() as u64, continues: false };
             changes.push(Change { id: &table, op: head });
             changes.extend(rows.iter().map(|row| Change { id: &table, op: Op::Upsert(row.delta()) }));
-            if reading.state.vectors(shadow).is_some_and(|view| view.identity().is_some()) {
+            if is_begun(reading, shadow) {
                 changes.extend(emptied().map(|op| Change { id: shadow, op }));
             }
             Ok((changes, Some(rows.len())))

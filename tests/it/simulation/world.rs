@@ -4,8 +4,8 @@
 //! dead process, a full disk, a live holder of the lock. Damage has only one: bytes that rotted.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mnemolog::disk::{Call, MemoryDisk};

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::position::{Frame, Position, Time};
 
 /// Raised whenever the fold or the saved form changes its meaning: what another version saved is not loaded.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 /// How many bytes a block of single items has before the next one is begun.
 const ITEMS_BYTES: usize = 256 * 1024;

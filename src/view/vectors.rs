@@ -7,22 +7,22 @@
 //! keeps the head of its chain of versions until a snapshot replaces the table. A search gives the same bits
 //! on every machine: one order of `f64` operations a row, nothing fused, rounded to `f32` last.
 
+mod codes;
 pub mod filter;
 mod rows;
+mod search;
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use self::filter::Filter;
 use self::rows::{RowPlace, Rows};
 use super::packed::{ByteOrder, Entry, Packed, Record};
 use super::saved::{Loader, Saved, Saver};
 use super::{Bodies, View, json, read};
 use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
-use crate::codec::wire::{Malformed, Reader, put};
-use crate::error::{Error, Result};
+use crate::codec::wire::Malformed;
+use crate::error::Result;
 use crate::position::{Frame, Last, Place, Position, Time};
 
 /// The state of a vector table.
@@ -79,30 +79,20 @@ pub struct RowHead<'a> {
     pub at: Position,
 }
 
+/// The place of an id's row.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    place: RowPlace,
-    at: Position,
-    last: Last,
-}
+struct Row(RowPlace);
 
 impl Record for Row {
-    type Bytes = [u8; Row::LEN];
-    const LEN: usize = 4 + Position::LEN + Last::LEN;
+    type Bytes = [u8; 4];
+    const LEN: usize = 4;
 
-    fn to_bytes(self) -> [u8; Row::LEN] {
-        let mut bytes = [0; Row::LEN];
-        put(&mut bytes, 0, &self.place.to_le_bytes());
-        put(&mut bytes, 4, &self.at.to_bytes());
-        put(&mut bytes, 4 + Position::LEN, &self.last.to_bytes());
-        bytes
+    fn to_bytes(self) -> [u8; 4] {
+        self.0.to_le_bytes()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Row> {
-        let mut r = Reader::new(bytes, 0);
-        let place = r.u32("place").ok()?;
-        let at = Position::from_bytes(r.bytes("position", Position::LEN).ok()?)?;
-        Some(Row { place, at, last: Last::from_bytes(r.bytes("last", Last::LEN).ok()?)? })
+        Some(Row(u32::from_le_bytes(bytes.try_into().ok()?)))
     }
 }
 
@@ -156,54 +146,13 @@ impl VectorView {
     /// The head of an id's chain of versions, also after it was deleted or the table cleared;
     /// [`Last::default`] without one.
     pub fn last(&self, id: &str) -> Last {
-        let row = self.ids.get(id).map(|entry| entry.record.last);
-        row.or_else(|| Some(self.gone.get(id)?.record)).unwrap_or_default()
+        let row = self.ids.get(id).map(|entry| self.rows.delta(entry.record.0));
+        row.map(|delta| delta.last).or_else(|| Some(self.gone.get(id)?.record)).unwrap_or_default()
     }
 
     /// The last `clear` of the table; [`Last::default`] if it was never cleared. Each names the one before it.
     pub fn cleared(&self) -> Last {
         self.cleared
-    }
-
-    /// The `k` rows nearest to `query` among those that pass the filter: by score, highest first, then by id.
-    /// Reads the texts of the answer, and with a filter the metadata of every row.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`]: a query of another width than the table's, or one that is not finite. A text or
-    /// metadata that cannot be read.
-    pub fn search(
-        &self,
-        query: &[f32],
-        k: usize,
-        filter: Option<&Filter>,
-        bodies: &dyn Bodies,
-    ) -> Result<Vec<Hit>> {
-        self.check_query(query)?;
-        let query = Query::new(query);
-        let mut best = Vec::new();
-        for row in self.heads() {
-            if row.passes(filter, bodies)? {
-                best.push((query.cosine(row.embedding), row));
-            }
-        }
-        if k < best.len() {
-            best.select_nth_unstable_by(k, better);
-            best.truncate(k);
-        }
-        best.sort_unstable_by(better);
-        best.into_iter().map(|(score, row)| row.hit(score, bodies)).collect()
-    }
-
-    fn check_query(&self, query: &[f32]) -> Result<()> {
-        if self.dim().is_some_and(|dim| dim != query.len()) {
-            let (what, found) = ("the width of the query", query.len().to_string());
-            return Err(Error::Invalid { what, found, expected: "the width of the table's rows" });
-        }
-        if !query.iter().all(|x| x.is_finite()) {
-            let found = "one with a NaN or an infinity".to_owned();
-            return Err(Error::Invalid { what: "the query", found, expected: "finite floats" });
-        }
-        Ok(())
     }
 
     /// Takes a row that is finite, not empty and as wide as the table.
@@ -214,20 +163,19 @@ impl VectorView {
             return;
         }
         self.gone.remove(upsert.id);
-        let before = self.ids.get(upsert.id).map(|entry| entry.record.place);
-        let row = match before {
-            Some(row) => {
-                self.rows.replace(row, embedding);
-                row
+        let fields = filter::marks(upsert.metadata);
+        match self.ids.get(upsert.id) {
+            Some(Entry { record: Row(row), .. }) => self.rows.replace(row, embedding, fields, place),
+            None => {
+                let row = self.rows.insert(embedding, fields, place);
+                self.ids.insert(upsert.id, Row(row), "");
             }
-            None => self.rows.insert(embedding),
-        };
-        self.ids.insert(upsert.id, Row { place: row, at: place.at, last: place.last }, "");
+        }
     }
 
     fn delete(&mut self, place: Place, id: &str) {
         if let Some(row) = self.ids.remove(id) {
-            self.rows.remove(row.place);
+            self.rows.remove(row.0);
         }
         self.gone.insert(id, place.last, "");
     }
@@ -235,7 +183,7 @@ impl VectorView {
     fn clear(&mut self, place: Place) {
         self.cleared = place.last;
         for Entry { key, record, .. } in self.ids.iter() {
-            self.gone.insert(key, record.last, "");
+            self.gone.insert(key, self.rows.delta(record.0).last, "");
         }
         (self.ids, self.rows) = (Packed::default(), Rows::default());
     }
@@ -246,16 +194,34 @@ impl VectorView {
     }
 
     fn row_head<'a>(&'a self, entry: Entry<'a, Row>) -> Option<RowHead<'a>> {
-        let Entry { key: id, record: Row { place, at, last }, .. } = entry;
-        Some(RowHead { id, embedding: self.rows.get(place)?, last, at })
+        let Entry { key: id, record: Row(row), .. } = entry;
+        let Place { at, last } = self.rows.delta(row);
+        Some(RowHead { id, embedding: self.rows.floats(row)?, last, at })
+    }
+
+    /// Reads what a place's row was stored with.
+    fn read_at<R>(
+        &self,
+        row: RowPlace,
+        bodies: &dyn Bodies,
+        take: impl FnOnce(&Upsert<'_>) -> Result<R, Malformed>,
+    ) -> Result<R> {
+        let Place { at, last } = self.rows.delta(row);
+        let is_row = |id: &str| self.ids.get(id).is_some_and(|entry| entry.record.0 == row);
+        read(bodies, (at, last.frame), "this row", |op| match op {
+            Op::Upsert(upsert) if is_row(upsert.id) => take(upsert).map(Some),
+            _ => Ok(None),
+        })
     }
 
     /// The same table, its rows in the order of their ids without a free place between them.
     fn dense(&self) -> VectorView {
         let mut dense = VectorView { ids: Packed::default(), rows: Rows::default(), ..self.clone() };
-        for RowHead { id, embedding, last, at } in self.heads() {
-            let place = dense.rows.insert(embedding);
-            dense.ids.insert(id, Row { place, at, last }, "");
+        for Entry { key, record: Row(row), .. } in self.ids.iter() {
+            let delta = self.rows.delta(row);
+            let floats = self.rows.floats(row).unwrap_or_default();
+            let row = dense.rows.insert(floats, self.rows.fields(row), delta);
+            dense.ids.insert(key, Row(row), "");
         }
         dense
     }
@@ -347,17 +313,6 @@ impl RowHead<'_> {
         })
     }
 
-    fn hit(&self, score: f32, bodies: &dyn Bodies) -> Result<Hit> {
-        self.with(bodies, |upsert| {
-            let metadata = json("metadata", self.at, upsert.metadata)?;
-            Ok(Hit { id: upsert.id.to_owned(), text: upsert.text.to_owned(), score, metadata })
-        })
-    }
-
-    fn passes(&self, filter: Option<&Filter>, bodies: &dyn Bodies) -> Result<bool> {
-        filter.map_or(Ok(true), |filter| self.with(bodies, |upsert| Ok(filter.matches(upsert.metadata))))
-    }
-
     fn with<R>(
         &self,
         bodies: &dyn Bodies,
@@ -368,34 +323,4 @@ impl RowHead<'_> {
             _ => Ok(None),
         })
     }
-}
-
-/// A query with its length, which is the same for every row.
-struct Query<'a> {
-    floats: &'a [f32],
-    norm: f64,
-}
-
-impl Query<'_> {
-    fn new(floats: &[f32]) -> Query<'_> {
-        Query { floats, norm: dot(floats, floats).sqrt() }
-    }
-
-    fn cosine(&self, row: &[f32]) -> f32 {
-        let product = self.norm * dot(row, row).sqrt();
-        if product == 0.0 {
-            return 0.0;
-        }
-        // Adding zero turns a negative zero into a positive one, so that the two tie.
-        (dot(self.floats, row) / product).clamp(-1.0, 1.0) as f32 + 0.0
-    }
-}
-
-/// The products of the floats, summed from the first to the last in `f64`: of `f32`, each product is exact.
-fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + f64::from(*x) * f64::from(*y))
-}
-
-fn better((a, x): &(f32, RowHead<'_>), (b, y): &(f32, RowHead<'_>)) -> Ordering {
-    b.total_cmp(a).then_with(|| x.id.cmp(y.id))
 }

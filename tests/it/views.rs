@@ -5,6 +5,7 @@
 mod change;
 mod histories;
 mod log;
+mod nearest;
 mod notes;
 mod oracle;
 mod packed;

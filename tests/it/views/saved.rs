@@ -87,7 +87,7 @@ pub(crate) fn try_load(directory: &[u8], memory: &Memory) -> Option<State> {
 }
 
 /// The same world, its state saved and loaded.
-fn reopened(world: &World) -> World {
+pub(crate) fn reopened(world: &World) -> World {
     let (directory, memory) = save(&world.state);
     let state = State::load(&directory, &memory.blocks()).unwrap();
     World { state, ..world.clone() }

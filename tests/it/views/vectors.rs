@@ -193,14 +193,19 @@ fn chains_are_kept_on_delete_and_on_clear() {
 
 #[test]
 fn a_damaged_row_is_an_error_where_its_text_is_needed() {
-    let mut world = world(&[("far", "{}", &[-1.0, 0.0])]);
+    let mut world = world(&[("far", r#"{"a":1}"#, &[-1.0, 0.0])]);
     world.rot_last_envelope();
-    world.commit("t", &[upsert("near", "{}", &[1.0, 0.0])]);
+    world.commit("t", &[upsert("near", r#"{"a":1}"#, &[1.0, 0.0])]);
     assert_eq!(ids(&search(&world, &[1.0, 0.0], 1, None)), ["near"], "only the answer's texts are read");
     let far = view(&world).search(&[1.0, 0.0], 2, None, &world.log);
     assert!(matches!(far, Err(Error::Corrupt { frame: Frame(1), .. })));
-    let filter = Filter::parse(&Json::object()).unwrap();
-    assert!(view(&world).search(&[1.0, 0.0], 1, Some(&filter), &world.log).is_err(), "metadata of every row");
+    let filtered = |filter: &str, k| {
+        let filter = Filter::parse(&Json::parse(filter).unwrap()).unwrap();
+        view(&world).search(&[1.0, 0.0], k, Some(&filter), &world.log)
+    };
+    assert_eq!(filtered(r#"{"a":1}"#, 1).unwrap().len(), 1, "a row that scores less is not asked");
+    assert!(filtered(r#"{"a":1}"#, 2).is_err(), "its metadata may pass");
+    assert_eq!(filtered(r#"{"a":2}"#, 2).unwrap(), [], "its metadata cannot pass");
     assert!(view(&world).get("far", &world.log).is_err());
 }
 

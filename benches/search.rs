@@ -360,7 +360,8 @@ fn writers(out: &mut impl Write, data: &Data, store: &Store) -> Outcome {
 
 /// Folds the log without its checkpoints, and says what a row costs.
 fn memory(dir: &Path) -> Outcome {
-    fs::rename(dir.join("checkpoints"), dir.with_extension("away"))?;
+    let away = dir.with_extension("away");
+    fs::rename(dir.join("checkpoints"), &away)?;
     let anonymous = || -> Outcome<u64> {
         let status = fs::read_to_string("/proc/self/status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).ok_or("no RssAnon")?;
@@ -378,5 +379,5 @@ fn memory(dir: &Path) -> Outcome {
         4 * WIDTH,
         store.appended().0 as f64 / ms * 1000.0,
     )?;
-    Ok(())
+    Ok(fs::remove_dir_all(&away)?)
 }

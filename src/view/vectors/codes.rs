@@ -88,7 +88,8 @@ impl Sketch {
 pub(super) struct Probe {
     integers: Vec<i16>,
     scale: f64,
-    residual: f64,
+    /// `1 + s` and `s + 2⁻²⁴` of the bound.
+    within: (f64, f64),
 }
 
 impl Probe {
@@ -97,21 +98,22 @@ impl Probe {
         let mut integers = vec![0; query.len()];
         let limit = limit(query.len());
         let (scale, residual) = encode(query, limit, &mut integers, |integer| integer as i16);
-        Probe { integers, scale: f64::from(scale), residual: f64::from(residual) }
+        let residual = f64::from(residual);
+        Probe { integers, scale: f64::from(scale), within: (1.0 + residual, residual + SCORE_SLACK) }
     }
 
     /// Puts the dot product with each of these rows of a block into `out`.
     pub(super) fn dots(&self, codes: &[i8], rows: &[u32], out: &mut Vec<i32>) {
         out.clear();
+        out.resize(rows.len(), 0);
         dots(codes, &self.integers, rows, out);
     }
 
     /// The least and the greatest score that a row with this sketch and dot product can have.
     #[inline]
     pub(super) fn bounds(&self, sketch: Sketch, dot: i32) -> (f64, f64) {
-        let residual = f64::from(sketch.residual);
         let middle = f64::from(sketch.scale) * self.scale * f64::from(dot);
-        let within = residual + (1.0 + residual) * self.residual + SCORE_SLACK;
+        let within = f64::from(sketch.residual) * self.within.0 + self.within.1;
         (middle - within, middle + within)
     }
 }
@@ -171,16 +173,20 @@ fn sum<A: Copy, B: Copy>(a: &[A], b: &[B], term: impl Fn(A, B) -> f64) -> f64 {
 }
 
 /// The dot products of rows with a query. The compiler turns the loop into the multiply-and-add of pairs that each of
-/// these kinds of processor has; the sums are exact, so that all give the same.
+/// these kinds of processor has; the sums are exact, so that all give the same. Only what is inlined here is compiled for
+/// them: plain loops are, the closure of an adapter may not be.
 #[multiversion(targets(
     "x86_64+avx512f+avx512bw+avx512cd+avx512dq+avx512vl+avx512vnni+avx2+bmi1+bmi2+fma+lzcnt+popcnt",
     "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt",
 ))]
-fn dots(codes: &[i8], query: &[i16], rows: &[u32], out: &mut Vec<i32>) {
-    let width = query.len();
-    out.extend(rows.iter().map(|row| {
-        let from = *row as usize * width;
-        let row = codes.get(from..from + width).unwrap_or_default();
-        row.iter().zip(query).map(|(c, b)| i32::from(*c) * i32::from(*b)).sum::<i32>()
-    }));
+fn dots(codes: &[i8], query: &[i16], rows: &[u32], out: &mut [i32]) {
+    for (row, out) in rows.iter().zip(out) {
+        let from = *row as usize * query.len();
+        let Some(row) = codes.get(from..from + query.len()) else { continue };
+        let mut sum = 0;
+        for (c, b) in row.iter().zip(query) {
+            sum += i32::from(*c) * i32::from(*b);
+        }
+        *out = sum;
+    }
 }

@@ -20,8 +20,11 @@ use crate::error::Result;
 use crate::position::{Frame, Last, Place, Position};
 use crate::view::saved::{Loader, Saver};
 
-/// The most bytes of the floats of a chunk, unless one row has more: what a change may have to copy.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// The most bytes of a chunk of floats, unless one row has more: what a change may have to copy.
+const FLOATS_BYTES: usize = 64 * 1024;
+/// The most bytes of a chunk of codes. Smaller ones stand all over the heap: 16 KiB each made a scan of 77 MB take seven
+/// times as long as memory does, 128 KiB a tenth longer; larger ones make a change beside a search copy more.
+const CODES_BYTES: usize = 128 * 1024;
 /// How many bytes of chunks are written as one block.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A table with more than one free place in so many is moved together before it is saved.
@@ -33,22 +36,32 @@ pub(super) type RowPlace = u32;
 /// A delta's place as cells: segment, offset, both halves of the frame, index.
 type DeltaCell = [u32; 5];
 
+/// See [`Sketch::to_cell`].
+type SketchCell = [u32; 4];
+
 /// The rows of a table, of one width.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     width: usize,
-    chunks: Vector<Chunk>,
+    floats: Vector<FloatsChunk>,
+    codes: Vector<CodesChunk>,
     /// Places given so far, free ones included.
     places: usize,
     free: Vector<RowPlace>,
 }
 
+/// What is read of the rows that are found.
 #[derive(Clone, Debug, Default)]
-struct Chunk {
+struct FloatsChunk {
     floats: Part<f32>,
-    codes: Part<i8>,
-    sketches: Part<[u32; 4]>,
     deltas: Part<DeltaCell>,
+}
+
+/// What a scan reads.
+#[derive(Clone, Debug, Default)]
+struct CodesChunk {
+    codes: Part<i8>,
+    sketches: Part<SketchCell>,
 }
 
 /// What a scan reads of the rows of a chunk.
@@ -59,7 +72,7 @@ pub(super) struct Block<'a> {
     /// The integers, row behind row.
     pub(super) codes: &'a [i8],
     /// One sketch a row: see [`Sketch::from_cell`].
-    pub(super) sketches: &'a [[u32; 4]],
+    pub(super) sketches: &'a [SketchCell],
 }
 
 impl Rows {
@@ -70,29 +83,34 @@ impl Rows {
 
     /// The floats of the row at a place.
     pub(super) fn floats(&self, place: RowPlace) -> Option<&[f32]> {
-        let (chunk, row) = self.locate(place);
+        let (chunk, row) = self.locate_floats(place);
         let from = row * self.width;
-        self.chunks.get(chunk)?.floats.cells().get(from..from + self.width)
+        self.floats.get(chunk)?.floats.cells().get(from..from + self.width)
     }
 
     /// The delta that stored the row at a place; nothing in particular where none did.
     pub(super) fn delta(&self, place: RowPlace) -> Place {
-        let (chunk, row) = self.locate(place);
-        let cell = self.chunks.get(chunk).and_then(|chunk| chunk.deltas.cells().get(row));
+        let (chunk, row) = self.locate_floats(place);
+        let cell = self.floats.get(chunk).and_then(|chunk| chunk.deltas.cells().get(row));
         delta_of(cell.copied().unwrap_or_default())
     }
 
     /// What [`Rows::insert`] was told of the metadata of the row at a place.
     pub(super) fn fields(&self, place: RowPlace) -> u64 {
-        let (chunk, row) = self.locate(place);
-        let cell = self.chunks.get(chunk).and_then(|chunk| chunk.sketches.cells().get(row));
+        let (chunk, row) = self.locate_codes(place);
+        let cell = self.codes.get(chunk).and_then(|chunk| chunk.sketches.cells().get(row));
         cell.map_or(0, |cell| Sketch::from_cell(*cell).fields)
+    }
+
+    /// True if no place is free.
+    pub(super) fn are_all_taken(&self) -> bool {
+        self.free.is_empty()
     }
 
     /// What a scan reads, chunk by chunk in the order of places, free ones included.
     pub(super) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
-        let firsts = (0..).step_by(self.rows_of_chunk());
-        self.chunks.iter().zip(firsts).map(|(chunk, first)| Block {
+        let firsts = (0..).step_by(self.rows_of_codes());
+        self.codes.iter().zip(firsts).map(|(chunk, first)| Block {
             first,
             codes: chunk.codes.cells(),
             sketches: chunk.sketches.cells(),
@@ -110,29 +128,44 @@ impl Rows {
             return place;
         }
         let place = RowPlace::try_from(self.places).unwrap_or(RowPlace::MAX);
-        let (chunk, _) = self.locate(place);
-        if chunk >= self.chunks.len() {
-            self.chunks.push_back(Chunk::default());
+        let most = self.rows_of_floats();
+        let (chunk, _) = self.locate_floats(place);
+        if let Some(chunk) = at_or_next(&mut self.floats, chunk) {
+            chunk.floats.extend(most * floats.len(), floats.iter().copied());
+            chunk.deltas.extend(most, std::iter::once(cell_of(delta)));
         }
-        if let Some(chunk) = self.chunks.get_mut(chunk) {
-            chunk.push(floats, fields, delta);
+        let (most, (chunk, row)) = (self.rows_of_codes(), self.locate_codes(place));
+        if let Some(chunk) = at_or_next(&mut self.codes, chunk) {
+            chunk.codes.extend(most * floats.len(), std::iter::repeat_n(0, floats.len()));
+            chunk.sketches.extend(most, std::iter::once(Sketch::FREE.to_cell()));
+            chunk.encode(row, floats, fields);
         }
         self.places += 1;
         place
     }
 
-    /// Puts another row at a place that has one.
+    /// Puts another row at a place that has one, or had one.
     pub(super) fn replace(&mut self, place: RowPlace, floats: &[f32], fields: u64, delta: Place) {
-        let (chunk, row) = self.locate(place);
-        if let Some(chunk) = self.chunks.get_mut(chunk) {
-            chunk.replace(row, floats, fields, delta);
+        let (chunk, row) = self.locate_floats(place);
+        if let Some(chunk) = self.floats.get_mut(chunk) {
+            let from = row * floats.len();
+            if let Some(old) = chunk.floats.change().get_mut(from..from + floats.len()) {
+                old.copy_from_slice(floats);
+            }
+            if let Some(cell) = chunk.deltas.change().get_mut(row) {
+                *cell = cell_of(delta);
+            }
+        }
+        let (chunk, row) = self.locate_codes(place);
+        if let Some(chunk) = self.codes.get_mut(chunk) {
+            chunk.encode(row, floats, fields);
         }
     }
 
     /// Lets a place be given to another row.
     pub(super) fn remove(&mut self, place: RowPlace) {
-        let (chunk, row) = self.locate(place);
-        let sketches = self.chunks.get_mut(chunk).map(|chunk| chunk.sketches.change());
+        let (chunk, row) = self.locate_codes(place);
+        let sketches = self.codes.get_mut(chunk).map(|chunk| chunk.sketches.change());
         if let Some(sketch) = sketches.and_then(|sketches| sketches.get_mut(row)) {
             *sketch = Sketch::FREE.to_cell();
         }
@@ -148,10 +181,10 @@ impl Rows {
     pub(super) fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
         saver.say(&(self.width as u64, self.places as u64))?;
         saver.say(&self.free.iter().collect::<Vec<_>>())?;
-        saver.blocks(BLOCK_BYTES, self.chunks.iter().map(|chunk| chunk.floats.bytes()))?;
-        saver.blocks(BLOCK_BYTES, self.chunks.iter().map(|chunk| chunk.codes.bytes()))?;
-        saver.blocks(BLOCK_BYTES, self.chunks.iter().map(|chunk| chunk.sketches.bytes()))?;
-        saver.blocks(BLOCK_BYTES, self.chunks.iter().map(|chunk| chunk.deltas.bytes()))
+        saver.blocks(BLOCK_BYTES, self.floats.iter().map(|chunk| chunk.floats.bytes()))?;
+        saver.blocks(BLOCK_BYTES, self.floats.iter().map(|chunk| chunk.deltas.bytes()))?;
+        saver.blocks(BLOCK_BYTES, self.codes.iter().map(|chunk| chunk.codes.bytes()))?;
+        saver.blocks(BLOCK_BYTES, self.codes.iter().map(|chunk| chunk.sketches.bytes()))
     }
 
     /// The rows that were saved, as they stand in the blocks.
@@ -165,67 +198,74 @@ impl Rows {
         if free.len() > places {
             return Err(loader.malformed("free places", places, free.len()));
         }
-        let mut rows = Rows { width, places, free: free.into(), chunks: Vector::new() };
-        let floats = rows.load_parts(loader, width)?;
-        let codes = rows.load_parts(loader, width)?;
-        let sketches = rows.load_parts(loader, 1)?;
-        let deltas = rows.load_parts(loader, 1)?;
-        let parts = floats.into_iter().zip(codes).zip(sketches).zip(deltas);
-        rows.chunks = parts
-            .map(|(((floats, codes), sketches), deltas)| Chunk { floats, codes, sketches, deltas })
-            .collect();
+        let mut rows = Rows { width, places, free: free.into(), ..Rows::default() };
+        let (of_floats, of_codes) = (rows.rows_of_floats(), rows.rows_of_codes());
+        let floats = load_parts(loader, places, of_floats, width)?;
+        let deltas = load_parts(loader, places, of_floats, 1)?;
+        let codes = load_parts(loader, places, of_codes, width)?;
+        let sketches = load_parts(loader, places, of_codes, 1)?;
+        let floats = floats.into_iter().zip(deltas);
+        rows.floats = floats.map(|(floats, deltas)| FloatsChunk { floats, deltas }).collect();
+        let codes = codes.into_iter().zip(sketches);
+        rows.codes = codes.map(|(codes, sketches)| CodesChunk { codes, sketches }).collect();
         Ok(rows)
     }
 
-    /// The parts of one kind, with so many cells a row.
-    fn load_parts<T: Cell>(&self, loader: &mut Loader<'_>, cells: usize) -> Result<Vec<Part<T>>, Malformed> {
-        let row_bytes = cells * size_of::<T>();
-        let part_bytes = self.rows_of_chunk() * row_bytes;
-        let (mut parts, mut found) = (Vec::new(), 0);
-        for block in loader.blocks("saved rows")? {
-            found += block.len();
-            parts.extend(split(block, part_bytes).map(Part::loaded));
-        }
-        if Some(found) != self.places.checked_mul(row_bytes) {
-            return Err(loader.malformed("saved rows", self.places, found));
-        }
-        Ok(parts)
+    /// The chunk of floats of a place, and which of its rows it is.
+    fn locate_floats(&self, place: RowPlace) -> (usize, usize) {
+        (place as usize / self.rows_of_floats(), place as usize % self.rows_of_floats())
     }
 
-    /// The chunk of a place, and which of its rows it is.
-    fn locate(&self, place: RowPlace) -> (usize, usize) {
-        let (place, rows) = (place as usize, self.rows_of_chunk());
-        (place / rows, place % rows)
+    /// The chunk of codes of a place, and which of its rows it is.
+    fn locate_codes(&self, place: RowPlace) -> (usize, usize) {
+        (place as usize / self.rows_of_codes(), place as usize % self.rows_of_codes())
     }
 
-    fn rows_of_chunk(&self) -> usize {
-        (CHUNK_BYTES / size_of::<f32>()).checked_div(self.width).unwrap_or(1).max(1)
+    fn rows_of_floats(&self) -> usize {
+        (FLOATS_BYTES / (size_of::<f32>() * self.width + size_of::<DeltaCell>())).max(1)
+    }
+
+    fn rows_of_codes(&self) -> usize {
+        (CODES_BYTES / (self.width + size_of::<SketchCell>())).max(1)
     }
 }
 
-impl Chunk {
-    fn push(&mut self, floats: &[f32], fields: u64, delta: Place) {
-        self.floats.change().extend_from_slice(floats);
-        let codes = self.codes.change();
-        let from = codes.len();
-        codes.resize(from + floats.len(), 0);
-        let (scale, residual) = codes::encode_row(floats, codes.get_mut(from..).unwrap_or_default());
-        self.sketches.change().push(Sketch { scale, residual, fields }.to_cell());
-        self.deltas.change().push(cell_of(delta));
+impl CodesChunk {
+    /// Puts the integers and the sketch of floats over those of a row.
+    fn encode(&mut self, row: usize, floats: &[f32], fields: u64) {
+        let from = row * floats.len();
+        let (codes, sketches) = (self.codes.change(), self.sketches.change());
+        if let (Some(codes), Some(cell)) = (codes.get_mut(from..from + floats.len()), sketches.get_mut(row)) {
+            let (scale, residual) = codes::encode_row(floats, codes);
+            *cell = Sketch { scale, residual, fields }.to_cell();
+        }
     }
+}
 
-    fn replace(&mut self, row: usize, floats: &[f32], fields: u64, delta: Place) {
-        let span = row * floats.len()..(row + 1) * floats.len();
-        let (old, codes) = (self.floats.change().get_mut(span.clone()), self.codes.change().get_mut(span));
-        let (Some(old), Some(codes)) = (old, codes) else { return };
-        old.copy_from_slice(floats);
-        let (scale, residual) = codes::encode_row(floats, codes);
-        if let Some(sketch) = self.sketches.change().get_mut(row) {
-            *sketch = Sketch { scale, residual, fields }.to_cell();
-        }
-        if let Some(cell) = self.deltas.change().get_mut(row) {
-            *cell = cell_of(delta);
-        }
+/// The chunk with this number, which is there or is the next.
+fn at_or_next<C: Clone + Default>(chunks: &mut Vector<C>, chunk: usize) -> Option<&mut C> {
+    if chunk >= chunks.len() {
+        chunks.push_back(C::default());
+    }
+    chunks.get_mut(chunk)
+}
+
+/// The parts of one kind, of so many rows each, with so many cells a row.
+fn load_parts<T: Cell>(
+    loader: &mut Loader<'_>,
+    places: usize,
+    rows: usize,
+    cells: usize,
+) -> Result<Vec<Part<T>>, Malformed> {
+    let row_bytes = cells * size_of::<T>();
+    let (mut parts, mut found) = (Vec::new(), 0);
+    for block in loader.blocks("saved rows")? {
+        found += block.len();
+        parts.extend(split(block, rows * row_bytes).map(Part::loaded));
+    }
+    match places.checked_mul(row_bytes) {
+        Some(expected) if expected == found => Ok(parts),
+        _ => Err(loader.malformed("saved rows", places, found)),
     }
 }
 

@@ -69,21 +69,22 @@ impl VectorView {
         let (mut rows, mut dots) = (Vec::new(), Vec::new());
         for Block { first, codes, sketches } in self.rows.blocks() {
             rows.clear();
-            let taken = |cell: &[u32; 4]| {
-                let sketch = Sketch::from_cell(*cell);
-                !sketch.is_free() && sketch.fields & wanted == wanted
-            };
-            rows.extend((0..).zip(sketches).filter(|(_, cell)| taken(cell)).map(|(row, _)| row));
+            if wanted == 0 && self.rows.are_all_taken() {
+                rows.extend((0..).zip(sketches).map(|(row, _)| row));
+            } else {
+                let taken = |sketch: Sketch| !sketch.is_free() && sketch.fields & wanted == wanted;
+                let taken = (0..).zip(sketches).filter(|(_, cell)| taken(Sketch::from_cell(**cell)));
+                rows.extend(taken.map(|(row, _)| row));
+            }
             probe.dots(codes, &rows, &mut dots);
             for (row, dot) in rows.iter().zip(&dots) {
                 let Some(cell) = sketches.get(*row as usize) else { continue };
                 let (least, most) = probe.bounds(Sketch::from_cell(*cell), *dot);
-                if most < best.floor() {
-                    continue;
-                }
-                candidates.push(Candidate { most, place: first + row });
-                if filter.is_none() {
-                    best.offer(least);
+                if most >= best.floor() {
+                    candidates.push(Candidate { most, place: first + row });
+                    if filter.is_none() {
+                        best.offer(least);
+                    }
                 }
             }
         }

@@ -61,7 +61,7 @@ fn the_bounds_are_narrow_where_floats_are_of_one_size() {
 #[test]
 fn no_sum_overflows_whatever_was_loaded() {
     for width in [1, 2, 500, 516, 517, 4096, 65_536] {
-        let probe = Probe { integers: vec![limit(width) as i16; width], scale: 1.0, residual: 0.0 };
+        let probe = Probe { integers: vec![limit(width) as i16; width], scale: 1.0, within: (1.0, 0.0) };
         let mut out = Vec::new();
         probe.dots(&vec![-128; width], &[0], &mut out);
         assert_eq!(i64::from(out[0]), -128 * i64::from(limit(width)) * width as i64);

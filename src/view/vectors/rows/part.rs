@@ -73,6 +73,16 @@ impl<T: Cell> Part<T> {
         }
     }
 
+    /// Appends a run, in room that grows by doubling up to that of `most` cells.
+    pub(super) fn extend(&mut self, most: usize, cells: impl ExactSizeIterator<Item = T>) {
+        let own = self.change();
+        let needed = own.len() + cells.len();
+        if needed > own.capacity() {
+            own.reserve_exact(needed.next_power_of_two().min(most.max(needed)) - own.len());
+        }
+        own.extend(cells);
+    }
+
     /// The cells to be changed: copied where they are shared or were loaded.
     pub(super) fn change(&mut self) -> &mut Vec<T> {
         let loaded = std::mem::take(&mut self.loaded);

@@ -8,7 +8,7 @@ use mnemolog::{Error, Store};
 use super::history::Kind;
 use super::truth::Check;
 use super::world::{World, ensure, held};
-use crate::model::{Gone, What};
+use crate::model::{Gone, Held, What};
 
 impl World {
     /// A process erases something.
@@ -17,7 +17,10 @@ impl World {
         if self.writers[process].poisoned {
             return self.refused(process, &store);
         }
-        if self.rotten.is_some() || self.scarred {
+        // What a repair left of an embedding anew is rows that nobody can tell from each other.
+        let is_unknown = |held: &Held| held.shadow.as_ref().is_some_and(|shadow| !shadow.is_known());
+        let unknown = self.truth.now().is_some_and(|now| now.iter().any(is_unknown));
+        if self.rotten.is_some() || self.scarred || unknown {
             return Ok(());
         }
         let Some(gone) = self.what_goes(&store, at, what) else { return Ok(()) };

@@ -16,8 +16,16 @@ use super::saved::reopened;
 /// A row of a test: its id, its metadata, its floats.
 type Row = (u32, &'static str, Vec<f32>);
 
-const METADATA: [&str; 5] =
-    ["{}", r#"{"kind":"a"}"#, r#"{"kind":"b","n":1}"#, r#"{"kind":"b","n":1.0,"tags":["x",2]}"#, "7"];
+/// Of so many fields that it looks as if it had any other.
+const MANY_FIELDS: &str = r#"{"k0":0,"k1":1,"k2":2,"k3":3,"k4":4,"k5":5,"k6":6,"k7":7,"k8":8,"k9":9,"k10":10,"k11":11,"k12":12,"k13":13,"k14":14,"k15":15,"k16":16,"k17":17,"k18":18,"k19":19,"k20":20,"k21":21,"k22":22,"k23":23,"k24":24,"k25":25,"k26":26,"k27":27,"k28":28,"k29":29,"k30":30,"k31":31,"k32":32,"k33":33,"k34":34,"k35":35,"k36":36,"k37":37,"k38":38,"k39":39}"#;
+const METADATA: [&str; 6] = [
+    MANY_FIELDS,
+    "{}",
+    r#"{"kind":"a"}"#,
+    r#"{"kind":"b","n":1}"#,
+    r#"{"kind":"b","n":1.0,"tags":["x",2]}"#,
+    "7",
+];
 const FILTERS: [&str; 6] = [
     "{}",
     r#"{"kind":"a"}"#,
@@ -215,11 +223,45 @@ fn more_ties_than_places_are_resolved_by_id() {
     let mut world = World::default();
     for n in (0..300u32).rev() {
         let floats = if n % 3 == 0 { vec![0.5; 24] } else { vec![2.0; 24] };
-        commit(&mut world, &(n, METADATA[n as usize % 2], floats));
+        commit(&mut world, &(n, METADATA[1 + n as usize % 2], floats));
     }
     for k in [1, 2, 7, 299, 300, 301] {
         check(&world, &[1.0; 24], k, None);
         check(&world, &[-1.0; 24], k, Some(FILTERS[1]));
         check(&world, &[0.0; 24], k, None);
     }
+}
+
+#[test]
+fn metadata_that_looks_as_if_it_passed_keeps_no_row_out() {
+    let mut world = World::default();
+    for n in 0..20 {
+        commit(&mut world, &(n, MANY_FIELDS, vec![1.0, 0.0]));
+    }
+    for (n, metadata) in (20..).zip(METADATA) {
+        commit(&mut world, &(n, metadata, vec![1.0, n as f32]));
+    }
+    for filter in FILTERS {
+        for k in 1..4 {
+            check(&world, &[1.0, 0.0], k, Some(filter));
+        }
+    }
+}
+
+#[test]
+fn a_table_of_many_chunks_is_searched_whole() {
+    let mut world = World::default();
+    let floats = |n: u32| (0..2000).map(|i| ((n * 31 + i * i) % 97) as f32 - 48.0).collect::<Vec<f32>>();
+    for n in 0..700 {
+        commit(&mut world, &(n, "{}", floats(n)));
+    }
+    let past = world.clone();
+    for n in (0..700).step_by(13) {
+        commit(&mut world, &(n, "{}", floats(n + 1)));
+    }
+    for n in [0, 13, 511, 519, 520, 699] {
+        check(&world, &floats(n), 3, None);
+        check(&past, &floats(n), 3, None);
+    }
+    check(&reopened(&world), &floats(14), 700, None);
 }

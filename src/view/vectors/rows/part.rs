@@ -1,4 +1,4 @@
-//! A run of cells: this table's own, or loaded and shared.
+//! A run of cells: its own, or a piece of shared bytes.
 //!
 //! Owns how cells stand in saved bytes: little-endian, one behind another. Does not know what they mean.
 //!

@@ -24,7 +24,9 @@ use serde_json::{Value, json};
 pub use answer::{ANSWER_MAX, Answer, ToolError, ToolErrorKind};
 pub use files::{FileError, FileVerb, Files};
 
+use crate::codec::delta::Origin;
 use crate::embed::StubEmbedder;
+use crate::error::Error;
 use crate::position::Frame;
 use crate::store::{Workspace, Written};
 use params::{Args, Moment, Param};
@@ -173,6 +175,15 @@ impl Toolbox {
         Ok(self)
     }
 
+    /// The same tools, whose writes say in the history who made them. Each write names the tool that was called, unless
+    /// the origin names one.
+    ///
+    /// # Errors
+    /// As [`Workspace::with_origin`].
+    pub fn with_origin(&self, origin: Origin) -> Result<Toolbox, Error> {
+        Ok(Toolbox { workspace: self.workspace.with_origin(origin)?, tools: self.tools.clone() })
+    }
+
     /// The tools, in an order that is always the same.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
@@ -194,10 +205,20 @@ impl Toolbox {
         let call = if tool.hints.read_only {
             Call::reading(&self.workspace, args)?
         } else {
-            let (workspace, written) = self.workspace.telling();
+            let (workspace, written) = self.stamped(tool.name)?.telling();
             Call { workspace, written, args }
         };
         (tool.run)(&call)
+    }
+
+    /// The workspace, with the tool in its origin if it has an origin that names none.
+    fn stamped(&self, tool: &str) -> Result<Workspace, Error> {
+        match self.workspace.source().origin() {
+            Some(origin) if origin.tool.is_none() => {
+                self.workspace.with_origin(Origin { tool: Some(tool.to_owned()), ..origin.clone() })
+            }
+            _ => Ok(self.workspace.clone()),
+        }
     }
 
     fn names(&self) -> Vec<&'static str> {

@@ -215,7 +215,8 @@ impl Source {
         Ok((self.live_store(workspace)?, self.origin()))
     }
 
-    pub(super) fn origin(&self) -> Option<&Origin> {
+    /// Who is named as the writer.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
 

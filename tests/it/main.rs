@@ -19,6 +19,8 @@ mod flips;
 mod fork;
 mod fuzzing;
 mod log;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod handles;
 mod history;
 mod interchange;

@@ -238,6 +238,12 @@ impl Context {
         Ok(self.workspace.handle(name).map_err(bad_name)?)
     }
 
+    /// The workspace's path.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn workspace(&self) -> &WorkspacePath {
+        &self.workspace
+    }
+
     /// The store's directory, absolute.
     pub(crate) fn store_path(&self) -> &Path {
         &self.path

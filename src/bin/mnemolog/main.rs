@@ -18,6 +18,8 @@ mod history;
 mod import;
 mod info;
 mod load;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod notes;
 mod output;
 mod reembed;
@@ -138,6 +140,10 @@ enum Verb {
     /// Make a damaged store whole again, and say what it has lost
     Repair,
 
+    /// Serve the memory to an agent's client (Model Context Protocol), or tell the client where it is
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Mcp),
+
     /// A guided run on a sample in a temporary store
     Tour,
 
@@ -190,6 +196,8 @@ fn run(cli: Cli, out: Output) -> Result<Exit> {
         Verb::Checkpoint => checkpoint::run(&context),
         Verb::Compact(args) => compact::run(&args, &context),
         Verb::Repair => repair::run(&context),
+        #[cfg(feature = "mcp")]
+        Verb::Mcp(args) => mcp::run(&args, &context),
         Verb::Tour | Verb::Completions(_) | Verb::Man(_) => Ok(Exit::Done),
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));

@@ -8,6 +8,8 @@ pub(crate) mod changes;
 pub(crate) mod compact;
 mod erased;
 pub(crate) mod imported;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod tour;
 
 pub(crate) use erased::erased;

@@ -1,0 +1,249 @@
+//! The server over HTTP, for clients on this machine that know a token.
+//!
+//! Owns the door: the address, which must be loopback; the token, which every request must bring; the bounds on
+//! connections and on what they send. `rmcp` speaks streamable HTTP behind it, without sessions, so nothing is kept
+//! between two requests. It also holds the `Host` and the `Origin` of a request against what may be there, so that no
+//! page in a browser can call.
+//!
+//! Invariant: before the token is checked, nothing of a request's body is read.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, WWW_AUTHENTICATE};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::StreamableHttpServerConfig;
+use rmcp::transport::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::memory;
+use super::server::Server;
+use super::stdio::{LINE_BYTES_MAX, ROOM, UNIT_BYTES, told_to_end};
+use crate::exit::{Exit, Refusal};
+use crate::output;
+use crate::render;
+
+/// The one path that there is.
+const PATH: &str = "/mcp";
+
+/// The most connections at a time; a further one waits.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a client may take over the head of a request.
+const HEAD_WAIT: Duration = Duration::from_secs(10);
+
+/// How long requests that are under way have when the server ends.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// Pages of this machine, on any port, and what runs without one.
+const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+
+/// How the door is locked.
+#[derive(Debug, Args)]
+pub(super) struct DoorArgs {
+    /// With --http: the token that clients must bring [default: one that is made and told on standard error]
+    #[arg(long, value_name = "TOKEN", env = "MNEMOLOG_MCP_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+
+    /// With --http: read the token from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+
+    /// With --http: pages from here may call, too, such as https://app.example.com:443
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+}
+
+/// A door that is not open yet.
+pub(super) struct Door {
+    address: SocketAddr,
+    token: String,
+    /// Whether somebody has to be told the token.
+    is_made: bool,
+    origins: Vec<String>,
+}
+
+type Body = BoxBody<Bytes, Infallible>;
+type Service = StreamableHttpService<Server, NeverSessionManager>;
+
+/// What a connection needs.
+struct Guard {
+    token: String,
+    service: Service,
+    room: Arc<Semaphore>,
+}
+
+impl DoorArgs {
+    /// Whether anything was said on the command line that only a door understands. A token in the environment is
+    /// there for every command.
+    pub(super) fn is_given(&self) -> bool {
+        self.token_file.is_some() || !self.allow_origin.is_empty()
+    }
+}
+
+/// An address that only this machine reaches.
+pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let expected =
+        "expected an address of this machine and a port, such as 127.0.0.1:8765, [::1]:8765 or 127.0.0.1:0";
+    let address = match text.strip_prefix("localhost:") {
+        Some(port) => {
+            (IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().map_err(|_| expected)?).to_socket_addrs()
+        }
+        None => text.parse::<SocketAddr>().map_err(|_| expected)?.to_socket_addrs(),
+    };
+    let address = address.ok().and_then(|mut all| all.next()).ok_or(expected)?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!("{} can be reached from other machines; {expected}", address.ip()))
+}
+
+impl Door {
+    /// # Errors
+    /// A token that is empty or cannot stand in a header; the file cannot be read; no random numbers.
+    pub(super) fn new(address: SocketAddr, args: &DoorArgs) -> Result<Door> {
+        let (token, is_made) = match (&args.token, &args.token_file) {
+            (Some(token), _) => (token.clone(), false),
+            (None, Some(file)) => {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("the token cannot be read from {}", file.display()))?;
+                (text.trim().to_owned(), false)
+            }
+            (None, None) => {
+                let bytes: [u8; 32] = memory::random()?;
+                (bytes.iter().map(|byte| format!("{byte:02x}")).collect(), true)
+            }
+        };
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let sentence = "the token must be printable ASCII without spaces, and not empty";
+            return Err(Refusal::new(Exit::Usage, sentence).into());
+        }
+        let origins = LOOPBACK_ORIGINS.map(String::from).into_iter().chain(args.allow_origin.iter().cloned());
+        Ok(Door { address, token, is_made, origins: origins.collect() })
+    }
+
+    /// Opens the door, and serves until the process is told to end.
+    ///
+    /// # Errors
+    /// The address cannot be taken.
+    pub(super) async fn serve(self, server: &Server, store: &Path, workspace: &str) -> Result<()> {
+        let listener = TcpListener::bind(self.address)
+            .await
+            .with_context(|| format!("{} cannot be served", self.address))?;
+        let address = listener.local_addr().context("the address that is served is unknown")?;
+        output::note(&render::mcp::serving(store, workspace, &format!("http://{address}{PATH}")));
+        if self.is_made {
+            output::note(&render::mcp::token(&self.token));
+        }
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(LINE_BYTES_MAX)
+            .with_allowed_origins(self.origins)
+            .enforce_origin_validation();
+        let ending = config.cancellation_token.clone();
+        let server = server.clone();
+        let service = Service::new(move || Ok(server.clone()), Arc::default(), config);
+        let guard = Arc::new(Guard { token: self.token, service, room: Arc::new(Semaphore::new(ROOM)) });
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut end = std::pin::pin!(told_to_end());
+        loop {
+            let accepted = tokio::select! {
+                accepted = accept(&listener, &connections) => accepted,
+                () = &mut end => break,
+            };
+            if let Some((stream, permit)) = accepted {
+                let guard = Arc::clone(&guard);
+                tokio::spawn(async move {
+                    guard.serve(stream).await;
+                    drop(permit);
+                });
+            }
+        }
+        ending.cancel();
+        let all = u32::try_from(ROOM).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(END_WAIT, guard.room.acquire_many(all)).await;
+        Ok(())
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, permit)),
+        Err(_) => {
+            // Out of descriptors, most likely: those that are open have to end first.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+impl Guard {
+    async fn serve(self: Arc<Guard>, stream: TcpStream) {
+        let service = service_fn(move |request| {
+            let guard = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(guard.answer(request).await) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WAIT)
+            .serve_connection(TokioIo::new(stream), service);
+        // A client that goes away has had what it wanted.
+        let _ = connection.await;
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if request.uri().path() != PATH {
+            return refusal(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
+        }
+        if !self.admits(request.headers().get(AUTHORIZATION)) {
+            let mut answer =
+                refusal(StatusCode::UNAUTHORIZED, "this needs the server's token: Authorization: Bearer …");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return answer;
+        }
+        let length =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length: usize = length.unwrap_or(LINE_BYTES_MAX);
+        if length > LINE_BYTES_MAX {
+            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "a message is at most 40 MiB long");
+        }
+        let units = length / UNIT_BYTES + 1;
+        let Ok(_room) = self.room.acquire_many(u32::try_from(units).unwrap_or(u32::MAX)).await else {
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
+        };
+        self.service.handle(request).await
+    }
+
+    /// Whether the header brings the token. How long that takes says nothing of where they differ.
+    fn admits(&self, header: Option<&HeaderValue>) -> bool {
+        let Some((scheme, given)) = header.and_then(|header| header.to_str().ok()?.split_once(' ')) else {
+            return false;
+        };
+        let (given, token) = (given.trim().as_bytes(), self.token.as_bytes());
+        let differ = given.iter().zip(token).fold(0, |differ, (a, b)| differ | (a ^ b));
+        scheme.eq_ignore_ascii_case("bearer") && given.len() == token.len() && differ == 0
+    }
+}
+
+fn refusal(status: StatusCode, sentence: &'static str) -> Response<Body> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(sentence.as_bytes())).boxed());
+    *answer.status_mut() = status;
+    answer
+}

@@ -6,11 +6,15 @@
 
 pub mod wire;
 
+mod crc;
+
 pub mod sums;
 
 pub mod segment;
 
 pub mod frame;
+
+pub mod run;
 
 pub mod delta;
 

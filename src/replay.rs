@@ -4,6 +4,7 @@
 //! not know who asks.
 
 pub mod checkpoint;
+mod scan;
 pub mod steps;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use self::checkpoint::{Checkpoints, Listed};
 use crate::codec::checkpoint::Stamp;
 use crate::codec::frame::FrameKind;
 use crate::codec::payload::{self, Deltas, Trust};
+use crate::codec::run::Run;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
 use crate::log::{Cursor, Files, Fold, Met};
@@ -246,6 +248,15 @@ impl Bodies for LogBodies {
 
     fn corrupt(&self, at: Position, frame: Frame, reason: Malformed) -> Error {
         corrupt(&self.files, at, frame, reason)
+    }
+
+    fn scan_bytes(&self) -> Option<u64> {
+        // What a critical section has encoded stands in no frame yet.
+        self.pending.is_none().then(|| self.files.iter().map(|file| file.published()).sum())
+    }
+
+    fn scan(&self, look: &(dyn Fn(u32, &Run<'_>) + Sync)) -> bool {
+        self.pending.is_none() && scan::scan(&self.files, look)
     }
 }
 

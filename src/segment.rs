@@ -6,6 +6,7 @@
 //! Invariants: what lies below the published length never changes, except that recovery may write the very
 //! same bytes again; the file never shrinks; a header is synced before the file gets its name.
 
+mod scan;
 mod search;
 
 use std::borrow::Cow;
@@ -348,8 +349,7 @@ impl Segment {
         let len = payload::envelope_bytes(&head, offset).map_err(|m| self.corrupt(frame, m))?;
         let bytes = self.read(offset, len)?.ok_or_else(|| self.corrupt(frame, outside()))?;
         self.envelopes_read.fetch_add(1, Ordering::Relaxed);
-        payload::decode(&bytes, offset, payload::Trust::Alone(&self.seed))
-            .map_err(|m| self.corrupt(frame, m))?;
+        payload::check_alone(&bytes, offset, &self.seed).map_err(|m| self.corrupt(frame, m))?;
         Ok(bytes)
     }
 

@@ -28,6 +28,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::codec::delta::{Config, HandleKind, Op};
 use crate::codec::json::Json;
 use crate::codec::payload::{self, Decoded, Trust};
+use crate::codec::run::Run;
 use crate::codec::snapshot::{BadSnapshot, SnapshotWriter};
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
@@ -48,6 +49,20 @@ pub trait Bodies: Send + Sync {
 
     /// The error for an envelope that was read and is not what the view expects, with its context.
     fn corrupt(&self, at: Position, frame: Frame, reason: Malformed) -> Error;
+
+    /// How many bytes [`Bodies::scan`] would go through; none if it cannot.
+    fn scan_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Hands out all frames that there are, in no certain order and on several threads at once, checksums found right
+    /// just now, each with the number of its file as in [`Position::segment`]. Among them are the envelopes that
+    /// [`Bodies::read`] reads, and others. Answers false if something could not be handed out: then nothing was said
+    /// of that.
+    fn scan(&self, look: &(dyn Fn(u32, &Run<'_>) + Sync)) -> bool {
+        let _ = look;
+        false
+    }
 }
 
 /// The fold of one handle, and its laws.

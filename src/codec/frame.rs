@@ -4,6 +4,7 @@
 //! salt, and the header names its own offset and the checksum before it: bytes of another file, of another
 //! place, or left over behind a cut are no frame. A zeroed header is space that was never written.
 
+use super::crc;
 use super::segment::time;
 use super::sums::POLYNOMIAL;
 use super::wire::{Malformed, Reader, padded, put};
@@ -88,14 +89,12 @@ impl FrameKind {
 
 /// The checksum of everything in one file, begun with the file's salt.
 #[derive(Clone, Debug)]
-pub struct Seed(crc32fast::Hasher);
+pub struct Seed(u32);
 
 impl Seed {
     /// The seed of a segment with this salt.
     pub fn new(salt: u64) -> Seed {
-        let mut hash = crc32fast::Hasher::new();
-        hash.update(&salt.to_le_bytes());
-        Seed(hash)
+        Seed(crc::behind(0, &salt.to_le_bytes()))
     }
 
     /// The seed that makes a frame's checksum right: where the salt is lost, any whole frame tells it. `frame` is
@@ -112,15 +111,13 @@ impl Seed {
             let bit = state >> 31;
             state = ((state ^ (POLYNOMIAL * bit)) << 1) | bit;
         }
-        Seed(crc32fast::Hasher::new_with_initial(state))
+        Seed(state)
     }
 
     /// crc32 of the salt and then `bytes` without the four at `skip`.
     pub fn crc_without(&self, bytes: &[u8], skip: usize) -> u32 {
-        let mut hash = self.0.clone();
-        hash.update(bytes.get(..skip).unwrap_or_default());
-        hash.update(bytes.get(skip + 4..).unwrap_or_default());
-        hash.finalize()
+        let (before, behind) = (bytes.get(..skip), bytes.get(skip + 4..));
+        crc::behind(crc::behind(self.0, before.unwrap_or_default()), behind.unwrap_or_default())
     }
 }
 

@@ -227,6 +227,20 @@ pub fn decode<'a>(
     Ok((interpret(&fixed, embedding, id, r)?, outer.rest()))
 }
 
+/// Holds the envelope at the beginning of `bytes` against its own checksum, without decoding it.
+///
+/// # Errors
+/// Too short; a wrong checksum; padding in use.
+pub fn check_alone(bytes: &[u8], offset: u64, seed: &Seed) -> Result<(), Malformed> {
+    let length = Reader::new(bytes, offset).u32("envelope length")? as usize;
+    envelope_bytes(bytes, offset)?;
+    let mut outer = Reader::new(bytes, offset);
+    let whole = outer.bytes("envelope", length)?;
+    // First, because it goes through memory in its order; the padding alone would be waited for.
+    check_crc(whole, offset, seed)?;
+    outer.zeros("envelope padding", padded(length) - length)
+}
+
 fn check_crc(whole: &[u8], offset: u64, seed: &Seed) -> Result<(), Malformed> {
     let mut r = Reader::new(whole, offset);
     r.u32("envelope length")?;

@@ -4,6 +4,7 @@
 //! takes it; either serves. Magic, version and checksum keep their places in every future version: that
 //! is how an older program can tell a newer format from damage.
 
+use super::crc;
 use super::wire::{Malformed, Reader, put};
 use crate::position::{Frame, Time};
 
@@ -243,10 +244,8 @@ const _: () = assert!(segment_header::CRC == durable_file::CRC);
 
 /// crc32 over all of `bytes` except the four at `at`.
 pub(crate) fn crc_without(bytes: &[u8], at: usize) -> u32 {
-    let mut hash = crc32fast::Hasher::new();
-    hash.update(bytes.get(..at).unwrap_or_default());
-    hash.update(bytes.get(at + 4..).unwrap_or_default());
-    hash.finalize()
+    let (before, behind) = (bytes.get(..at), bytes.get(at + 4..));
+    crc::behind(crc::behind(0, before.unwrap_or_default()), behind.unwrap_or_default())
 }
 
 /// A time field in range.

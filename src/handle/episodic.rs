@@ -63,7 +63,7 @@ impl Episodic {
     /// As [`Episodic::record`].
     pub fn record_at(&self, key: &str, value: &Json, timestamp_ms: i64) -> Result<()> {
         let op = Op::Record(Record { key, value: value.as_str(), timestamp_ms });
-        self.handle.source.change(&self.handle.id.id, |_| Ok((vec![op], ())))
+        self.handle.source.put(&self.handle.id.id, op)
     }
 
     /// The last `n` episodes, newest first.

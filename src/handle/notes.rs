@@ -131,9 +131,8 @@ impl Notes {
     }
 
     fn save(&self, key: &str, summary: Option<&str>, body: Body<'_>) -> Result<String> {
-        let note = NoteDelta { key, summary, body };
-        let id = self.handle.id.id.clone();
-        self.handle.source.change(&id, |_| Ok((vec![Op::Remember(note)], text::saved(key))))
+        self.handle.source.put(&self.handle.id.id, Op::Remember(NoteDelta { key, summary, body }))?;
+        Ok(text::saved(key))
     }
 
     /// The note's full body, or the sentence that nothing is saved under the key.
@@ -190,7 +189,8 @@ impl Notes {
         self.look(|view, _| view.list())
     }
 
-    /// Every note that holds the pattern in key, summary or body, as text; at most 8 are shown, all are counted.
+    /// Every note that holds the pattern in key, summary or body, as text; at most 8 are shown, all are counted. Where
+    /// the notes are much of the log, it goes through the log instead of from note to note, a file of the log a thread.
     pub fn search(&self, pattern: &str) -> String {
         self.look(|view, reading| view.search(pattern, &reading.bodies))
     }

@@ -42,7 +42,7 @@ struct Gate {
 
 #[derive(Debug, Default)]
 struct Traffic {
-    /// Who is inside, each with one lane or several, or waits for one there.
+    /// How many lanes are held, or waited for by who was let in.
     inside: usize,
     shut: bool,
 }
@@ -60,6 +60,13 @@ pub(super) struct Shut {
 }
 
 impl Gate {
+    /// Goes in if nobody has shut it; answers whether it came to that.
+    fn enter(&self) -> bool {
+        let mut traffic = locked(&self.traffic);
+        traffic.inside += usize::from(!traffic.shut);
+        !traffic.shut
+    }
+
     /// Waits until `free` says so, and changes the traffic then. Answers whether it came to that.
     fn when(
         &self,
@@ -78,22 +85,33 @@ impl Gate {
         change(&mut traffic);
         true
     }
+}
 
-    fn change(&self, change: impl FnOnce(&mut Traffic)) {
-        change(&mut locked(&self.traffic));
-        self.changed.notify_all();
+impl Pass {
+    /// Another one for who is inside already: it does not wait for who shuts the gate and waits for this one.
+    fn again(&self) -> Pass {
+        locked(&self.gate.traffic).inside += 1;
+        Pass { gate: self.gate.clone() }
     }
 }
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.gate.change(|traffic| traffic.inside -= 1);
+        let mut traffic = locked(&self.gate.traffic);
+        traffic.inside -= 1;
+        // Otherwise nobody waits, and waking nobody is a call of the system, too.
+        let somebody_waits = traffic.shut;
+        drop(traffic);
+        if somebody_waits {
+            self.gate.changed.notify_all();
+        }
     }
 }
 
 impl Drop for Shut {
     fn drop(&mut self) {
-        self.gate.change(|traffic| traffic.shut = false);
+        locked(&self.gate.traffic).shut = false;
+        self.gate.changed.notify_all();
     }
 }
 
@@ -120,7 +138,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(super) struct Held {
     lane: Arc<Lane>,
-    _pass: Arc<Pass>,
+    _pass: Pass,
 }
 
 impl Lanes {
@@ -143,15 +161,14 @@ impl Lanes {
         workspaces: impl Iterator<Item = &'w str>,
         wait: Duration,
     ) -> Result<Vec<Held>> {
-        let mut pass = None;
-        let mut held = Vec::new();
+        let mut held: Vec<Held> = Vec::new();
         for workspace in workspaces {
-            // One for all: who waited for the next one, with a lane in hand, could wait for who shuts them.
-            let pass: &mut Arc<Pass> = match &mut pass {
-                Some(pass) => pass,
-                none => none.insert(self.pass(workspace, wait)?),
+            // Who waited at the gate for the next one, with a lane in hand, could wait for who shuts it.
+            let pass = match held.first() {
+                Some(first) => first._pass.again(),
+                None => self.pass(workspace, wait)?,
             };
-            held.push(self.take(workspace, wait, pass.clone())?);
+            held.push(self.take(workspace, wait, pass)?);
         }
         Ok(held)
     }
@@ -179,16 +196,19 @@ impl Lanes {
         }
     }
 
-    fn pass(&self, workspace: &str, wait: Duration) -> Result<Arc<Pass>> {
+    fn pass(&self, workspace: &str, wait: Duration) -> Result<Pass> {
         self.check_outside()?;
-        let until = Instant::now().checked_add(wait);
-        if self.gate.when(until, |traffic| !traffic.shut, |traffic| traffic.inside += 1) {
-            return Ok(Arc::new(Pass { gate: self.gate.clone() }));
+        // The clock is read only by who has to wait.
+        let until = || Instant::now().checked_add(wait);
+        if self.gate.enter()
+            || self.gate.when(until(), |traffic| !traffic.shut, |traffic| traffic.inside += 1)
+        {
+            return Ok(Pass { gate: self.gate.clone() });
         }
         Err(Error::LaneBusy { workspace: workspace.to_owned(), waited: wait })
     }
 
-    fn take(&self, workspace: &str, wait: Duration, pass: Arc<Pass>) -> Result<Held> {
+    fn take(&self, workspace: &str, wait: Duration, pass: Pass) -> Result<Held> {
         let lane = self.lane(workspace);
         let waiter = {
             let mut queue = locked(&lane.queue);
@@ -217,7 +237,7 @@ impl Lanes {
         lane: Arc<Lane>,
         waiter: &Arc<Waiter>,
         (workspace, waited): (&str, Duration),
-        pass: Arc<Pass>,
+        pass: Pass,
     ) -> Result<Held> {
         let mut queue = locked(&lane.queue);
         if waiter.granted.load(Ordering::Acquire) {

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::commit::{Change, Stamp, check_origin};
 use super::exclusive::{Pending, Tx};
+use super::lane::Held;
 use super::name::WorkspacePath;
 use super::past::{self, Past, PastInner};
 use super::{Inner, Reading};
 use crate::codec::delta::{Op, Origin};
 use crate::embed::Embedder;
 use crate::error::{Error, Result};
-use crate::log::Stay;
+use crate::log::{Stay, Turn};
 use crate::position::{Frame, Time};
 use crate::view::State;
 
@@ -263,19 +264,38 @@ impl Source {
         decide: impl FnOnce(&Reading) -> Result<(Vec<Change<'a>>, T)>,
     ) -> Result<T> {
         let inner = self.live_store(&self.workspace)?;
+        let (lane, _turn) = self.enter(inner)?;
+        let (changes, answer) = decide(&inner.reading())?;
+        if !changes.is_empty() {
+            self.commit(inner, lane, &changes)?;
+        }
+        Ok(answer)
+    }
+
+    /// As [`Source::change`], of one operation that is the same whatever the state is. Needs no memory of its own.
+    ///
+    /// # Errors
+    /// As [`Source::change`].
+    pub(crate) fn put<'a>(&self, id: &'a str, op: Op<'a>) -> Result<()> {
+        let To::Live(inner) = &self.to else { return self.change(id, |_| Ok((vec![op], ()))) };
+        let (lane, _turn) = self.enter(inner)?;
+        self.commit(inner, lane, &[Change { id, op }])
+    }
+
+    /// Waits for the lane, and for the right to decide and append.
+    fn enter<'i>(&self, inner: &'i Arc<Inner>) -> Result<(Held, Turn<'i>)> {
         inner.writable()?;
         let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
-        let _turn = inner.begin(Stay::Commit)?;
-        let (changes, answer) = decide(&inner.reading())?;
-        if changes.is_empty() {
-            return Ok(answer);
-        }
+        Ok((lane, inner.begin(Stay::Commit)?))
+    }
+
+    fn commit(&self, inner: &Inner, lane: Held, changes: &[Change<'_>]) -> Result<()> {
         let stamp = Stamp { origin: self.origin.as_deref(), time: None };
-        let frame = inner.append(&changes, stamp)?;
+        let frame = inner.append(changes, stamp)?;
         drop(lane);
         inner.acknowledge(frame)?;
         self.tell(frame);
-        Ok(answer)
+        Ok(())
     }
 
     /// For whoever asked by [`Workspace::telling`].

@@ -6,6 +6,8 @@
 //! Invariants: a key is either saved or gone, never both; each keeps the head of its chain of versions until a
 //! snapshot replaces the notes. What is damaged is never left out: typed reads fail, texts say so in its place.
 
+mod scan;
+
 use std::cmp::Reverse;
 
 use super::packed::{ByteOrder, Entry, Order, Packed, Record};
@@ -102,8 +104,15 @@ impl Shown {
 enum KeyOrder {}
 
 impl Order for KeyOrder {
-    fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
-        text::compare_key_bytes(a, b)
+    /// How many slashes it has.
+    type Known = usize;
+
+    fn know(key: &[u8]) -> usize {
+        text::slashes(key)
+    }
+
+    fn compare(stored: &[u8], key: &[u8], slashes: usize) -> std::cmp::Ordering {
+        text::compare_key_bytes(stored, (key, slashes))
     }
 }
 
@@ -207,12 +216,14 @@ impl NotesView {
     /// A body cannot be read.
     pub fn find(&self, pattern: &str, bodies: &dyn Bodies) -> Result<Vec<Match>> {
         let pattern = Pattern::new(pattern);
+        if let Some(found) = scan::scan(self, &pattern, usize::MAX, bodies) {
+            return Ok(found.matches);
+        }
         let mut found = Vec::new();
         for head in self.heads() {
             if let Some(occurrence) = head.search(&pattern, bodies)? {
                 let excerpt = head.excerpt(occurrence, bodies)?;
-                let summary = head.summary.map(str::to_owned);
-                found.push(Match { key: head.key.to_owned(), summary, excerpt });
+                found.push(head.matched(excerpt));
             }
         }
         Ok(found)
@@ -261,6 +272,9 @@ impl NotesView {
     /// As [`NotesView::search`], the first `max` matches as values.
     pub(crate) fn search_shown(&self, pattern: &str, max: usize, bodies: &dyn Bodies) -> Shown {
         let pattern = Pattern::new(pattern);
+        if let Some(found) = scan::scan(self, &pattern, max, bodies) {
+            return found;
+        }
         let mut found = Shown { matches: Vec::new(), total: 0 };
         for head in self.heads() {
             let occurrence = head.search(&pattern, bodies);
@@ -271,9 +285,7 @@ impl NotesView {
             if found.matches.len() < max {
                 let excerpt = occurrence.map(Option::unwrap_or_default);
                 let excerpt = excerpt.and_then(|at| head.excerpt(at, bodies));
-                let excerpt = excerpt.unwrap_or_else(|_| DAMAGED_BODY.to_owned());
-                let (key, summary) = (head.key.to_owned(), head.summary.map(str::to_owned));
-                found.matches.push(Match { key, summary, excerpt });
+                found.matches.push(head.matched(excerpt.unwrap_or_else(|_| DAMAGED_BODY.to_owned())));
             }
         }
         found
@@ -342,15 +354,13 @@ impl Saved for NotesView {
 }
 
 impl NoteHead<'_> {
-    /// None: the note does not hold the pattern. Some(None): key or summary do. Some(Some(n)): the body does,
-    /// first at its n-th code point.
+    /// As [`occurrence`], of the note that is read back.
     fn search(&self, pattern: &Pattern, bodies: &dyn Bodies) -> Result<Option<Option<usize>>> {
-        let occurrence = self.with(bodies, |note| {
-            let body = note.body.as_str();
-            Ok(pattern.find(body).map(|offset| code_points_before(body, offset)))
-        })?;
-        let named = || pattern.find(self.key).or_else(|| pattern.find(self.summary?)).is_some();
-        Ok((occurrence.is_some() || named()).then_some(occurrence))
+        self.with(bodies, |note| Ok(occurrence(note, pattern)))
+    }
+
+    fn matched(&self, excerpt: String) -> Match {
+        Match { key: self.key.to_owned(), summary: self.summary.map(str::to_owned), excerpt }
     }
 
     fn excerpt(&self, occurrence: Option<usize>, bodies: &dyn Bodies) -> Result<String> {
@@ -367,6 +377,15 @@ impl NoteHead<'_> {
             _ => Ok(None),
         })
     }
+}
+
+/// None: the note does not hold the pattern. Some(None): key or summary do. Some(Some(n)): the body does, first at
+/// its n-th code point.
+fn occurrence(note: &delta::Note<'_>, pattern: &Pattern) -> Option<Option<usize>> {
+    let body = note.body.as_str();
+    let occurrence = pattern.find(body).map(|offset| code_points_before(body, offset));
+    let named = || pattern.find(note.key).or_else(|| pattern.find(note.summary?)).is_some();
+    (occurrence.is_some() || named()).then_some(occurrence)
 }
 
 fn note_head(entry: Entry<'_, Kept>) -> NoteHead<'_> {

@@ -30,16 +30,43 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// An order of keys, told from their bytes. Only equal keys compare equal.
 pub(super) trait Order {
-    /// Which of two keys comes first.
-    fn compare(a: &[u8], b: &[u8]) -> Ordering;
+    /// What is found out about a key once, before it is compared with many.
+    type Known: Copy;
+
+    /// Finds it out.
+    fn know(key: &[u8]) -> Self::Known;
+
+    /// Whether a key of the map comes before another key, of which something is known.
+    fn compare(stored: &[u8], key: &[u8], known: Self::Known) -> Ordering;
+}
+
+/// A key that is looked for.
+pub(super) struct Wanted<'k, O: Order> {
+    key: &'k [u8],
+    known: O::Known,
+}
+
+impl<'k, O: Order> Wanted<'k, O> {
+    fn new(key: &'k [u8]) -> Self {
+        Wanted { key, known: O::know(key) }
+    }
+
+    /// Whether a key of the map comes before this one.
+    fn compare(&self, stored: &[u8]) -> Ordering {
+        O::compare(stored, self.key, self.known)
+    }
 }
 
 /// The order of keys as bytes.
 pub(super) enum ByteOrder {}
 
 impl Order for ByteOrder {
-    fn compare(a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
+    type Known = ();
+
+    fn know(_: &[u8]) {}
+
+    fn compare(stored: &[u8], key: &[u8], (): ()) -> Ordering {
+        stored.cmp(key)
     }
 }
 
@@ -88,8 +115,9 @@ impl<O: Order, R: Record> Packed<O, R> {
         if self.len == 0 {
             return None;
         }
-        let leaf = self.root.leaf::<O>(key.as_bytes())?;
-        leaf.entry(leaf.search::<O>(key.as_bytes()).ok()?)
+        let wanted = Wanted::<O>::new(key.as_bytes());
+        let leaf = self.root.leaf(&wanted)?;
+        leaf.entry(leaf.search(&wanted).ok()?)
     }
 
     /// Every entry, in the order of the keys.
@@ -100,11 +128,12 @@ impl<O: Order, R: Record> Packed<O, R> {
     /// Saves an entry, over one that has the same key.
     pub(super) fn insert(&mut self, key: &str, record: R, text: &str) {
         let key = key.as_bytes();
+        let wanted = Wanted::<O>::new(key);
         let mut is_new = false;
         // Keys that come in order are compared once.
-        let end = self.root.last_leaf().and_then(|leaf| leaf.end::<O>(key));
-        Node::change::<O, R>(&mut self.root, end.is_none().then_some(key), |leaf| {
-            let place = end.map_or_else(|| leaf.search::<O>(key), Err);
+        let end = self.root.last_leaf().and_then(|leaf| leaf.end(&wanted));
+        Node::change::<O, R>(&mut self.root, end.is_none().then_some(&wanted), |leaf| {
+            let place = end.map_or_else(|| leaf.search(&wanted), Err);
             is_new = place.is_err();
             leaf.put::<R>(place, key, record, text.as_bytes())
         });
@@ -114,9 +143,9 @@ impl<O: Order, R: Record> Packed<O, R> {
     /// Takes the entry of a key away, and answers its record. Without one, nothing is touched.
     pub(super) fn remove(&mut self, key: &str) -> Option<R> {
         let record = self.get(key)?.record;
-        let key = key.as_bytes();
-        Node::change::<O, R>(&mut self.root, Some(key), |leaf| {
-            if let Ok(place) = leaf.search::<O>(key) {
+        let wanted = Wanted::<O>::new(key.as_bytes());
+        Node::change::<O, R>(&mut self.root, Some(&wanted), |leaf| {
+            if let Ok(place) = leaf.search(&wanted) {
                 leaf.remove::<R>(place);
             }
             Vec::new()

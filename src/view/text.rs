@@ -51,17 +51,28 @@ pub(crate) struct Match {
 /// Stored key order: fewer `/`-segments first, then segment by segment as UTF-8 bytes. The empty key has one
 /// segment, which is empty. Only equal keys compare equal.
 pub(crate) fn compare_keys(a: &str, b: &str) -> Ordering {
-    compare_key_bytes(a.as_bytes(), b.as_bytes())
+    compare_key_bytes(a.as_bytes(), (b.as_bytes(), slashes(b.as_bytes())))
 }
 
-/// [`compare_keys`] of the keys' bytes.
-pub(crate) fn compare_key_bytes(a: &[u8], b: &[u8]) -> Ordering {
-    // What both begin with has as many segments in both, so only what differs is counted.
-    let (a, b) = without_common_start(a, b);
+/// [`compare_keys`] of the keys' bytes, of the second of which it is known how many slashes it has.
+pub(crate) fn compare_key_bytes(a: &[u8], (b, slashes_of_b): (&[u8], usize)) -> Ordering {
+    let common = common_bytes(a, b);
     // Where both have as many segments, an end is one of a segment, and comes before whatever goes on.
     let rank =
-        |key: &[u8]| key.first().map_or(0, |byte| if *byte == b'/' { 1 } else { 2 + u16::from(*byte) });
-    slashes(a).cmp(&slashes(b)).then_with(|| rank(a).cmp(&rank(b)))
+        |key: &[u8]| key.get(common).map_or(0, |byte| if *byte == b'/' { 1 } else { 2 + u16::from(*byte) });
+    slashes(a).cmp(&slashes_of_b).then_with(|| rank(a).cmp(&rank(b)))
+}
+
+/// How many slashes a key has: one less than segments.
+pub(crate) fn slashes(key: &[u8]) -> usize {
+    let (words, rest) = key.as_chunks();
+    let whole: usize = words.iter().map(|word| slashes_in(u64::from_le_bytes(*word))).sum();
+    match key.last_chunk() {
+        _ if rest.is_empty() => whole,
+        // The last eight bytes of the key, without those that were counted.
+        Some(last) => whole + slashes_in(u64::from_le_bytes(*last) & (u64::MAX << (64 - 8 * rest.len()))),
+        None => rest.iter().filter(|byte| **byte == b'/').count(),
+    }
 }
 
 /// The text as one line: every run of white space and control characters is one space. Nothing is trimmed.
@@ -175,7 +186,8 @@ pub(crate) fn search(matches: impl IntoIterator<Item = Match>, total: usize) -> 
 
 /// The answer of `remember`.
 pub(crate) fn saved(key: &str) -> String {
-    format!("saved {}", fold_line(key))
+    // Of one piece: it is the only thing that saving a note allocates.
+    ["saved ", &fold_line(key)].concat()
 }
 
 /// The answer of `recall` and `forget` where there is no such note.
@@ -188,27 +200,27 @@ pub(crate) fn forgot(key: &str) -> String {
     format!("forgot {} (its history stays until erased)", fold_line(key))
 }
 
-fn slashes(key: &[u8]) -> usize {
+fn slashes_in(word: u64) -> usize {
     const SLASHES: u64 = u64::from_ne_bytes([b'/'; 8]);
     const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
-    let (words, rest) = key.as_chunks();
-    let mut others = 0;
-    for word in words {
-        let differs = u64::from_ne_bytes(*word) ^ SLASHES;
-        // The high bit of each byte that is not zero.
-        others += ((((differs & LOW) + LOW) | differs) & !LOW).count_ones() as usize;
-    }
-    words.len() * 8 - others + rest.iter().filter(|byte| **byte == b'/').count()
+    let differs = word ^ SLASHES;
+    // The high bit of each byte that is not zero.
+    8 - ((((differs & LOW) + LOW) | differs) & !LOW).count_ones() as usize
 }
 
-fn without_common_start<'t>(mut a: &'t [u8], mut b: &'t [u8]) -> (&'t [u8], &'t [u8]) {
-    while let (Some((x, rest_a)), Some((y, rest_b))) = (a.split_first_chunk(), b.split_first_chunk())
-        && u64::from_ne_bytes(*x) == u64::from_ne_bytes(*y)
-    {
-        (a, b) = (rest_a, rest_b);
+/// How many bytes both begin with.
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    let (words_a, words_b) = (a.as_chunks().0, b.as_chunks().0);
+    let mut common = 0;
+    for (x, y) in words_a.iter().zip(words_b) {
+        let differs = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differs != 0 {
+            return common + differs.trailing_zeros() as usize / 8;
+        }
+        common += 8;
     }
-    let common = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    (a.get(common..).unwrap_or_default(), b.get(common..).unwrap_or_default())
+    let (rest_a, rest_b) = (a.get(common..).unwrap_or_default(), b.get(common..).unwrap_or_default());
+    common + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
 }
 
 /// What folding makes a space. A text of nothing else counts as empty, since nothing of it would show.

@@ -30,6 +30,7 @@ mod power;
 mod promises;
 #[cfg(unix)]
 mod processes;
+mod scan;
 mod search;
 mod store;
 mod shared;

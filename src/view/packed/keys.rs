@@ -1,6 +1,11 @@
 //! The keys between the children of a node: one behind another in one place, so that looking one up touches few
 //! lines of memory, and copying them copies bytes.
 
+use std::hint::black_box;
+
+/// Bytes of a line of memory.
+pub(super) const LINE_BYTES: usize = 64;
+
 /// Keys in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
@@ -17,6 +22,8 @@ impl Keys {
 
     /// How many keys at the beginning `is_before` holds for; it holds for none behind one that it does not hold for.
     pub(super) fn partition_point(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
+        ask_for(&self.ends);
+        ask_for(&self.bytes);
         let (mut from, mut to) = (0, self.ends.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -68,4 +75,11 @@ impl Keys {
         let before = place.min(self.ends.len()).checked_sub(1).and_then(|before| self.ends.get(before));
         before.map_or(0, |end| *end as usize)
     }
+}
+
+/// Asks memory for all lines of some values at once: halving would ask for one after another, each when the one before
+/// has come.
+pub(super) fn ask_for<T: Copy + Into<u32>>(values: &[T]) {
+    let lines = values.iter().step_by(LINE_BYTES / size_of::<T>());
+    black_box(lines.fold(0, |all, value| all ^ (*value).into()));
 }

@@ -8,27 +8,44 @@
 //! reading meets bytes that are not.
 
 use std::cmp::Ordering;
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Entry, Order, Record};
+use super::keys::ask_for;
+use super::{Entry, Order, Record, Wanted};
 use crate::codec::wire::put;
 
-/// A leaf with more bytes is split, unless it holds one entry.
-const LEAF_BYTES: usize = 4096;
-/// What a leaf in use has room for: one small entry more than it may keep.
-const LEAF_CAPACITY: usize = LEAF_BYTES + 512;
+/// A leaf with more bytes is split, unless it holds one entry. Finding a key touches a line of memory or two for each
+/// halving of a leaf and almost none above the leaves, so small leaves are found through faster; but each costs
+/// about 70 bytes.
+const LEAF_BYTES: usize = 1024;
+/// Room grows by so many bytes.
+const ROOM_STEP: usize = 256;
+/// What the allocator and the counters of an `Arc` take besides, so that room for it is not taken from the next step.
+const ROOM_HEAD: usize = 24;
 /// Bytes of an entry's key length, of one end, and of the count.
 const WORD: usize = size_of::<u32>();
 
 /// A leaf.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leaf {
-    /// The bytes, once they are this map's own.
-    owned: Option<Arc<Vec<u8>>>,
+    held: Held,
+}
+
+#[derive(Clone, Debug)]
+enum Held {
+    /// The first so many bytes of some room, once they are this map's own.
+    Owned(Arc<[u8]>, u32),
     /// The bytes that were loaded, as long as they are not.
-    frozen: Bytes,
+    Frozen(Bytes),
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Held::Frozen(Bytes::new())
+    }
 }
 
 /// The parts of a leaf's bytes.
@@ -49,12 +66,23 @@ struct Parts<'a> {
 impl Leaf {
     /// A leaf of bytes that were saved.
     pub(super) fn frozen(bytes: Bytes) -> Leaf {
-        Leaf { owned: None, frozen: bytes }
+        Leaf { held: Held::Frozen(bytes) }
     }
 
     /// The bytes, as they are saved.
     pub(super) fn bytes(&self) -> &[u8] {
-        self.owned.as_ref().map_or(&self.frozen, |bytes| bytes)
+        match &self.held {
+            Held::Owned(room, len) => room.get(..*len as usize).unwrap_or_default(),
+            Held::Frozen(bytes) => bytes,
+        }
+    }
+
+    /// How long the bytes are, without looking at them.
+    pub(super) fn bytes_known(&self) -> usize {
+        match &self.held {
+            Held::Owned(_, len) => *len as usize,
+            Held::Frozen(bytes) => bytes.len(),
+        }
     }
 
     /// True if it has no entry.
@@ -68,19 +96,20 @@ impl Leaf {
     }
 
     /// The place behind the last entry, if a key belongs there.
-    pub(super) fn end<O: Order>(&self, key: &[u8]) -> Option<usize> {
+    pub(super) fn end<O: Order>(&self, wanted: &Wanted<'_, O>) -> Option<usize> {
         let page = self.page();
         let last = page.ends.len().checked_sub(1)?;
-        O::compare(page.key(last), key).is_lt().then_some(last + 1)
+        wanted.compare(page.key(last)).is_lt().then_some(last + 1)
     }
 
     /// Where a key stands, or would stand.
-    pub(super) fn search<O: Order>(&self, key: &[u8]) -> Result<usize, usize> {
+    pub(super) fn search<O: Order>(&self, wanted: &Wanted<'_, O>) -> Result<usize, usize> {
+        ask_for(self.bytes());
         let page = self.page();
         let (mut from, mut to) = (0, page.ends.len());
         while from < to {
             let middle = from.midpoint(to);
-            match O::compare(page.key(middle), key) {
+            match wanted.compare(page.key(middle)) {
                 Ordering::Less => from = middle + 1,
                 Ordering::Greater => to = middle,
                 Ordering::Equal => return Ok(middle),
@@ -111,22 +140,23 @@ impl Leaf {
     ) -> Vec<Leaf> {
         let record = record.to_bytes();
         let parts = Parts { key, record: record.as_ref(), text };
-        let bytes = self.change::<R>();
+        self.own::<R>();
         let place = match place {
-            Ok(place) if overwrite(bytes, place, &parts) => return Vec::new(),
+            Ok(place) if self.overwrite(place, &parts) => return Vec::new(),
             Ok(place) => {
-                remove(bytes, place);
+                self.take_out(place);
                 place
             }
             Err(place) => place,
         };
-        insert(bytes, place, &parts);
+        self.insert(place, &parts);
         self.split_off::<R>(Some(place))
     }
 
     /// Takes the entry at a place away.
     pub(super) fn remove<R: Record>(&mut self, place: usize) {
-        remove(self.change::<R>(), place);
+        self.own::<R>();
+        self.take_out(place);
     }
 
     /// Takes all entries of the leaf behind this one, if both together are small.
@@ -134,25 +164,99 @@ impl Leaf {
         if self.bytes().len() + next.bytes().len() > LEAF_BYTES / 2 {
             return false;
         }
-        let page = next.page();
-        let bytes = self.change::<R>();
-        for parts in (0..page.ends.len()).filter_map(|place| page.parts(place, R::LEN)) {
-            insert(bytes, usize::MAX, &parts);
-        }
+        let (page, next) = (self.page(), next.page());
+        *self = Leaf::of(page.all(R::LEN).chain(next.all(R::LEN)));
         true
     }
 
-    /// The leaf's own bytes, to be changed: copied where they are shared, and freed of what is no entry where they
-    /// were loaded.
-    fn change<R: Record>(&mut self) -> &mut Vec<u8> {
-        let frozen = std::mem::take(&mut self.frozen);
-        let owned = self.owned.get_or_insert_with(|| Arc::new(Page::new(&frozen).well_formed(R::LEN)));
-        if Arc::get_mut(owned).is_none() {
-            let mut copy = Vec::with_capacity(capacity(owned.len() + WORD));
-            copy.extend_from_slice(owned);
-            *owned = Arc::new(copy);
+    /// A leaf of these entries.
+    fn of<'p>(entries: impl Iterator<Item = Parts<'p>>) -> Leaf {
+        let (mut bytes, mut ends) = (Vec::with_capacity(LEAF_BYTES), Vec::new());
+        for parts in entries {
+            bytes.resize(bytes.len() + parts.len(), 0);
+            let start = bytes.len() - parts.len();
+            parts.write(&mut bytes, start);
+            ends.push((bytes.len() as u32).to_le_bytes());
         }
-        Arc::make_mut(owned)
+        bytes.extend_from_slice(ends.as_flattened());
+        bytes.extend_from_slice(&(ends.len() as u32).to_le_bytes());
+        Leaf { held: Held::Owned(copied(&bytes, room_for(bytes.len())), bytes.len() as u32) }
+    }
+
+    /// Makes the bytes the leaf's own, freed of what is no entry where they were loaded.
+    fn own<R: Record>(&mut self) {
+        if let Held::Frozen(loaded) = &self.held {
+            *self = Leaf::of(Page::new(loaded).all(R::LEN));
+        }
+    }
+
+    /// The leaf's own room, with so many bytes at least, to be changed: copied where it is shared or too small.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if let Held::Owned(room, len) = &mut self.held
+            && (room.len() < bytes || Arc::get_mut(room).is_none())
+        {
+            let old = room.get(..*len as usize).unwrap_or_default();
+            *room = copied(old, room_for(bytes.max(old.len())));
+        }
+        match &mut self.held {
+            Held::Owned(room, _) => Arc::get_mut(room).unwrap_or_default(),
+            Held::Frozen(_) => &mut [],
+        }
+    }
+
+    fn set_len(&mut self, new: usize) {
+        if let Held::Owned(_, len) = &mut self.held {
+            *len = new as u32;
+        }
+    }
+
+    /// Writes an entry over the one at a place, if that is as long.
+    fn overwrite(&mut self, place: usize, parts: &Parts<'_>) -> bool {
+        let page = self.page();
+        let (start, end) = (page.start(place), page.end(place));
+        let fits = end.checked_sub(start) == Some(parts.len());
+        if fits {
+            parts.write(self.room(0), start);
+        }
+        fits
+    }
+
+    /// Inserts an entry before the one at a place, or behind the last.
+    fn insert(&mut self, place: usize, parts: &Parts<'_>) {
+        let page = self.page();
+        let (count, table) = (page.ends.len(), page.entries.len());
+        let place = place.min(count);
+        let (start, len, old) = (page.start(place), parts.len(), self.bytes().len().max(WORD));
+        let (new, slot) = (old + len + WORD, table + WORD * place);
+        let bytes = self.room(new);
+        bytes.copy_within(slot..old, slot + len + WORD);
+        bytes.copy_within(table..slot, table + len);
+        bytes.copy_within(start..table, start + len);
+        parts.write(bytes, start);
+        put(bytes, slot + len, &(start as u32).to_le_bytes());
+        let later = bytes.get_mut(slot + len..new - WORD).unwrap_or_default();
+        each_end(later, |end| end.wrapping_add(len as u32));
+        put(bytes, new - WORD, &(count as u32 + 1).to_le_bytes());
+        self.set_len(new);
+    }
+
+    /// Takes the entry at a place away; nothing if there is none.
+    fn take_out(&mut self, place: usize) {
+        let page = self.page();
+        let (count, table, old) = (page.ends.len(), page.entries.len(), self.bytes().len());
+        let (start, end) = (page.start(place), page.end(place));
+        if place >= count {
+            return;
+        }
+        let (len, slot) = (end - start, table + WORD * place);
+        let new = old - len - WORD;
+        let bytes = self.room(0);
+        bytes.copy_within(end..slot, start);
+        bytes.copy_within(slot + WORD..old, slot - len);
+        let later = bytes.get_mut(slot - len..new - WORD).unwrap_or_default();
+        each_end(later, |end| end.wrapping_sub(len as u32));
+        put(bytes, new - WORD, &(count as u32 - 1).to_le_bytes());
+        self.set_len(new);
     }
 
     /// Splits until no leaf is too large; `inserted` is the entry that made this one so.
@@ -181,20 +285,17 @@ impl Leaf {
                 half.map_or(1, |place| place + 1).min(count - 1)
             }
         };
-        let middle = page.start(place);
-        let mut next = Vec::with_capacity(capacity(LEAF_BYTES));
-        for parts in (place..count).filter_map(|place| page.parts(place, R::LEN)) {
-            insert(&mut next, usize::MAX, &parts);
-        }
-        let ends = page.ends.get(..place)?.as_flattened().to_vec();
-        let bytes = self.change::<R>();
-        bytes.truncate(middle);
-        bytes.extend_from_slice(&ends);
-        bytes.extend_from_slice(&(place as u32).to_le_bytes());
+        let (middle, table) = (page.start(place), page.entries.len());
+        let next = Leaf::of((place..count).filter_map(|place| page.parts(place, R::LEN)));
+        let (room, new) = (self.room(0), middle + WORD * (place + 1));
+        room.copy_within(table..table + WORD * place, middle);
+        put(room, new - WORD, &(place as u32).to_le_bytes());
         if inserted == Some(count - 1) {
-            bytes.shrink_to_fit();
+            let exact = copied(room.get(..new).unwrap_or_default(), new);
+            self.held = Held::Owned(exact, 0);
         }
-        Some(Leaf { owned: Some(Arc::new(next)), frozen: Bytes::new() })
+        self.set_len(new);
+        Some(next)
     }
 
     fn page(&self) -> Page<'_> {
@@ -245,13 +346,9 @@ impl<'a> Page<'a> {
         Some(Entry { key, record: R::from_bytes(record)?, text })
     }
 
-    /// The bytes of a leaf with these entries, without what is none.
-    fn well_formed(&self, record: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(capacity(self.entries.len() + WORD * (self.ends.len() + 2)));
-        for parts in (0..self.ends.len()).filter_map(|place| self.parts(place, record)) {
-            insert(&mut bytes, usize::MAX, &parts);
-        }
-        bytes
+    /// The parts of every entry, without what is none.
+    fn all(self, record: usize) -> impl Iterator<Item = Parts<'a>> {
+        (0..self.ends.len()).filter_map(move |place| self.parts(place, record))
     }
 }
 
@@ -269,60 +366,18 @@ impl Parts<'_> {
     }
 }
 
-/// How much room a leaf of so many bytes is given: it grows by doubling up to that of a leaf that is full.
-fn capacity(bytes: usize) -> usize {
-    if bytes <= LEAF_BYTES / 2 { bytes.next_power_of_two() } else { bytes.max(LEAF_CAPACITY) }
+/// How much room is made where so many bytes are needed.
+fn room_for(bytes: usize) -> usize {
+    (bytes + ROOM_HEAD).next_multiple_of(ROOM_STEP) - ROOM_HEAD
 }
 
-/// Writes an entry over the one at a place, if that is as long.
-fn overwrite(bytes: &mut [u8], place: usize, parts: &Parts<'_>) -> bool {
-    let page = Page::new(bytes);
-    let (start, end) = (page.start(place), page.end(place));
-    let fits = end.checked_sub(start) == Some(parts.len());
-    if fits {
-        parts.write(bytes, start);
+/// Some bytes with room behind them.
+fn copied(bytes: &[u8], room: usize) -> Arc<[u8]> {
+    let mut copy: Arc<[u8]> = repeat_n(0, room).collect();
+    if let Some(copy) = Arc::get_mut(&mut copy) {
+        put(copy, 0, bytes);
     }
-    fits
-}
-
-/// Inserts an entry before the one at a place, or behind the last.
-fn insert(bytes: &mut Vec<u8>, place: usize, parts: &Parts<'_>) {
-    let page = Page::new(bytes);
-    let (count, table) = (page.ends.len(), page.entries.len());
-    let place = place.min(count);
-    let (start, len, old) = (page.start(place), parts.len(), bytes.len().max(WORD));
-    let new = old + len + WORD;
-    if new > bytes.capacity() {
-        bytes.reserve_exact(capacity(new) - bytes.len());
-    }
-    bytes.resize(new, 0);
-    let slot = table + WORD * place;
-    bytes.copy_within(slot..old, slot + len + WORD);
-    bytes.copy_within(table..slot, table + len);
-    bytes.copy_within(start..table, start + len);
-    parts.write(bytes, start);
-    put(bytes, slot + len, &(start as u32).to_le_bytes());
-    let later = bytes.get_mut(slot + len..new - WORD).unwrap_or_default();
-    each_end(later, |end| end.wrapping_add(len as u32));
-    put(bytes, new - WORD, &(count as u32 + 1).to_le_bytes());
-}
-
-/// Takes the entry at a place away; nothing if there is none.
-fn remove(bytes: &mut Vec<u8>, place: usize) {
-    let page = Page::new(bytes);
-    let (count, table) = (page.ends.len(), page.entries.len());
-    if place >= count {
-        return;
-    }
-    let (start, end, old) = (page.start(place), page.end(place), bytes.len());
-    let (len, slot) = (end - start, table + WORD * place);
-    bytes.copy_within(end..slot, start);
-    bytes.copy_within(slot + WORD..old, slot - len);
-    let new = old - len - WORD;
-    bytes.truncate(new);
-    let later = bytes.get_mut(slot - len..new - WORD).unwrap_or_default();
-    each_end(later, |end| end.wrapping_sub(len as u32));
-    put(bytes, new - WORD, &(count as u32 - 1).to_le_bytes());
+    copy
 }
 
 fn each_end(ends: &mut [u8], change: impl Fn(u32) -> u32) {

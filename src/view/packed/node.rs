@@ -4,11 +4,12 @@
 //! the last of the left one, so that there is one key less than there are children. All leaves are equally deep. A
 //! node that others share is copied before it is changed.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
-use super::keys::Keys;
+use super::keys::{Keys, LINE_BYTES};
 use super::leaf::Leaf;
-use super::{Order, Record};
+use super::{Order, Record, Wanted};
 
 /// A node with more children is split.
 const CHILDREN_MAX: usize = 32;
@@ -41,6 +42,19 @@ impl Below {
     }
 }
 
+impl Below {
+    /// Asks memory for all children's places at once, while it is found out which one is needed.
+    fn ask_for_all(&self) {
+        black_box(match self {
+            Below::Leaves(leaves) => leaves.iter().step_by(2).fold(0, |all, leaf| all ^ leaf.bytes_known()),
+            Below::Nodes(nodes) => {
+                let every = LINE_BYTES / size_of::<Arc<Node>>();
+                nodes.iter().step_by(every).fold(0, |all, node| all ^ Arc::as_ptr(node).addr())
+            }
+        });
+    }
+}
+
 impl Node {
     /// A tree of leaves in their order, each with its first key.
     pub(super) fn build(leaves: Vec<(&[u8], Leaf)>) -> Node {
@@ -52,10 +66,10 @@ impl Node {
     }
 
     /// The leaf that has a key, if any has.
-    pub(super) fn leaf<O: Order>(&self, key: &[u8]) -> Option<&Leaf> {
+    pub(super) fn leaf<O: Order>(&self, wanted: &Wanted<'_, O>) -> Option<&Leaf> {
         let mut node = self;
         loop {
-            let place = node.place::<O>(key);
+            let place = node.place(wanted);
             match &node.below {
                 Below::Leaves(leaves) => return leaves.get(place),
                 Below::Nodes(nodes) => node = nodes.get(place)?,
@@ -86,14 +100,14 @@ impl Node {
     /// that becomes empty goes.
     pub(super) fn change<O: Order, R: Record>(
         root: &mut Arc<Node>,
-        key: Option<&[u8]>,
+        wanted: Option<&Wanted<'_, O>>,
         change: impl FnOnce(&mut Leaf) -> Vec<Leaf>,
     ) {
         let node = Arc::make_mut(root);
         if node.below.len() == 0 {
             *node = Node { between: Keys::default(), below: Below::Leaves(vec![Leaf::default()]) };
         }
-        if let Some((between, right)) = node.change_below::<O, R, _>(key, change) {
+        if let Some((between, right)) = node.change_below::<O, R, _>(wanted, change) {
             let left = std::mem::take(node);
             node.below = Below::Nodes(vec![Arc::new(left), right]);
             node.between.insert(0, &between);
@@ -109,10 +123,10 @@ impl Node {
     /// Answers the node that comes to stand behind this one because it got too many children.
     fn change_below<O: Order, R: Record, F: FnOnce(&mut Leaf) -> Vec<Leaf>>(
         &mut self,
-        key: Option<&[u8]>,
+        wanted: Option<&Wanted<'_, O>>,
         change: F,
     ) -> Option<(Vec<u8>, Arc<Node>)> {
-        let place = key.map_or(self.between.len(), |key| self.place::<O>(key));
+        let place = wanted.map_or(self.between.len(), |wanted| self.place(wanted));
         let Node { between, below } = self;
         let is_empty = match below {
             Below::Leaves(leaves) => {
@@ -125,7 +139,7 @@ impl Node {
             }
             Below::Nodes(nodes) => {
                 let node = Arc::make_mut(nodes.get_mut(place)?);
-                let grown = node.change_below::<O, R, F>(key, change);
+                let grown = node.change_below::<O, R, F>(wanted, change);
                 let is_empty = node.below.len() == 0;
                 if let Some((key, right)) = grown {
                     between.insert(place, &key);
@@ -176,8 +190,9 @@ impl Node {
         Some((between, Arc::new(Node { between: right, below })))
     }
 
-    fn place<O: Order>(&self, key: &[u8]) -> usize {
-        self.between.partition_point(|between| O::compare(between, key).is_le())
+    fn place<O: Order>(&self, wanted: &Wanted<'_, O>) -> usize {
+        self.below.ask_for_all();
+        self.between.partition_point(|between| wanted.compare(between).is_le())
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use regex::{Regex, RegexBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
 /// Up to this many code points a pattern is searched by the regex engine, which skips through a text faster
@@ -17,7 +17,14 @@ const REGEX_MAX: usize = 256;
 
 /// What to look for.
 #[derive(Debug, Clone)]
-pub(crate) struct Pattern(Search);
+pub(crate) struct Pattern {
+    search: Search,
+    is_empty: bool,
+}
+
+/// Searches bytes that are not all text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scanner<'p>(&'p Regex);
 
 #[derive(Debug, Clone)]
 enum Search {
@@ -38,19 +45,39 @@ struct FoldedNeedle {
 impl Pattern {
     /// A pattern of any length. The empty one matches every text at its beginning.
     pub(crate) fn new(pattern: &str) -> Self {
-        if pattern.chars().nth(REGEX_MAX).is_some() {
-            return Self(Search::Folded(FoldedNeedle::new(pattern)));
-        }
-        let regex = RegexBuilder::new(&regex::escape(pattern)).case_insensitive(true).build();
-        Self(regex.map_or_else(|_| Search::Folded(FoldedNeedle::new(pattern)), Search::Regex))
+        let folded = || Search::Folded(FoldedNeedle::new(pattern));
+        let search = if pattern.chars().nth(REGEX_MAX).is_some() {
+            folded()
+        } else {
+            let regex = RegexBuilder::new(&regex::escape(pattern)).case_insensitive(true).build();
+            regex.map_or_else(|_| folded(), Search::Regex)
+        };
+        Self { search, is_empty: pattern.is_empty() }
     }
 
     /// The byte offset of the first occurrence in `text`.
     pub(crate) fn find(&self, text: &str) -> Option<usize> {
-        match &self.0 {
-            Search::Regex(regex) => regex.find(text).map(|found| found.start()),
+        match &self.search {
+            Search::Regex(regex) => regex.find(text.as_bytes()).map(|found| found.start()),
             Search::Folded(needle) => needle.find(text),
         }
+    }
+
+    /// What finds the pattern among bytes of which texts are a part; none for a pattern that is too long for it, or
+    /// empty.
+    pub(crate) fn scanner(&self) -> Option<Scanner<'_>> {
+        match &self.search {
+            Search::Regex(regex) if !self.is_empty => Some(Scanner(regex)),
+            _ => None,
+        }
+    }
+}
+
+impl Scanner<'_> {
+    /// The first place at `from` or behind it where bytes begin that are an occurrence, whether they are of a text or
+    /// not. Wherever a text holds the pattern, there is one.
+    pub(crate) fn find(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        self.0.find_at(bytes, from).map(|found| found.start())
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Match, NotesView, Shown, occurrence};
 use crate::codec::delta::{Note, Op};
+use crate::codec::frame::FrameKind;
 use crate::codec::payload::Deltas;
 use crate::codec::run::Run;
 use crate::codec::wire::Malformed;
@@ -61,6 +62,10 @@ fn look(
     while let Some(place) = scanner.find(run.bytes(), from)
         && let Some((frame, next)) = run.frame_at(place)
     {
+        from = next;
+        if !matches!(frame.header.kind, FrameKind::Commit | FrameKind::Base) {
+            continue;
+        }
         for delta in Deltas::of(&frame)? {
             let delta = delta?;
             let Op::Remember(note) = &delta.envelope.op else { continue };
@@ -73,7 +78,6 @@ fn look(
                 found.add(note, occurrence);
             }
         }
-        from = next;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::{Until, Written};
 use crate::Result;
 use crate::notes::{BODY_BYTES, Key, SUMMARY};
 
-/// How far the file is reserved: the loop begins again at its beginning.
+/// How far the file is reserved where nobody knows how many writes there will be; the loop begins again at its end.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Bytes that a note takes in this store's log: frame, envelope and padding.
@@ -26,7 +26,11 @@ pub fn frame_bytes(dir: &Path) -> Result<usize> {
 pub fn write(dir: &Path, bytes: usize, until: Until, sync: bool) -> Result<Written> {
     let file: File =
         OpenOptions::new().create(true).truncate(true).read(true).write(true).open(dir.join("raw"))?;
-    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, FILE_BYTES)?;
+    let reserved = match until {
+        Until::Time(_) => FILE_BYTES,
+        Until::Count(count) => (count + 1) * bytes as u64,
+    };
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, reserved)?;
     file.sync_all()?;
     let (frame, mut written, mut at) = (vec![7; bytes], Written::default(), 0);
     let begin = Instant::now();
@@ -41,7 +45,7 @@ pub fn write(dir: &Path, bytes: usize, until: Until, sync: bool) -> Result<Writt
         if sync {
             file.sync_data()?;
         }
-        at = if at + 2 * bytes as u64 > FILE_BYTES { 0 } else { at + bytes as u64 };
+        at = if at + 2 * bytes as u64 > reserved { 0 } else { at + bytes as u64 };
         written.writes += 1;
         let then = std::mem::replace(&mut now, Instant::now());
         written.latencies.push(now.duration_since(then).as_nanos().min(u128::from(u32::MAX)) as u32);

@@ -23,10 +23,10 @@ use crate::view::saved::{Loader, Saver};
 /// The most bytes of a chunk of floats, unless one row has more: what a change may have to copy.
 const FLOATS_BYTES: usize = 64 * 1024;
 /// The most bytes of a chunk of codes: what a change beside a search may have to copy.
-const CODES_BYTES: usize = 128 * 1024;
+const CODES_BYTES: usize = 64 * 1024;
 /// So many chunks of codes are moved together once they are full. Pieces that stand all over the heap are slow to scan
 /// where memory is mapped page by page: on a virtual machine each took about 4 µs to begin.
-const CHUNKS_TOGETHER: usize = 8;
+const CHUNKS_TOGETHER: usize = 16;
 /// How many bytes of chunks are written as one block.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A table with more than one free place in so many is moved together before it is saved.

@@ -67,6 +67,24 @@ fn two_servers_and_the_command_line_write_one_store_and_see_each_other() {
 }
 
 #[test]
+fn a_resource_and_a_prompt_show_at_once_what_another_process_wrote() {
+    let place = Place::new();
+    let mut session = place.serve();
+    for n in 0..3 {
+        place.done(&["remember", "a", "--summary", &format!("summary {n}"), "--body", &format!("body {n}")]);
+        // Nothing but this request looks at the store, so it is this request that takes in the write.
+        let (method, params, found) = vec![
+            ("resources/read", json!({"uri": "memory:///a"}), "body 0"),
+            ("resources/list", json!({}), "summary 1"),
+            ("prompts/get", json!({"name": "start_session"}), "summary 2"),
+        ]
+        .swap_remove(n);
+        let result = session.result(method, params).to_string();
+        assert!(result.contains(found), "{method}: {result}");
+    }
+}
+
+#[test]
 fn turns_of_two_servers_and_the_command_line_at_once_lose_nothing() {
     let place = Place::new();
     let mut sessions = [place.open(&["mcp"], Era::Initialize), place.open(&["mcp"], Era::Initialize)];

@@ -356,6 +356,11 @@ impl Segment {
     /// The error of bytes that were whole at opening and are not any more.
     pub fn corrupt(&self, frame: Frame, reason: Malformed) -> Error {
         let path = self.display.clone();
+        // What a base keeps is known by the frame that wrote it, which is not the one that rotted.
+        let frame = match self.id {
+            SegmentId::Base { first, .. } => first.previous(),
+            SegmentId::Segment { .. } => frame,
+        };
         Error::Corrupt { path, segment: self.id.to_string(), frame, reason: Box::new(reason) }
     }
 }

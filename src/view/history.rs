@@ -15,9 +15,9 @@ use crate::position::{Frame, Last, Position, Time};
 /// What became of a note or a row in one frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version<T> {
-    /// The frame that wrote it, also where a base kept it.
+    /// The frame that can be looked at for it: the one that wrote it, or that of the base which kept it.
     pub frame: Frame,
-    /// The frame's time; of what a base kept, that of the base.
+    /// Its time.
     pub time: Time,
     /// Who wrote it, where it says so.
     pub origin: Option<Origin>,
@@ -201,7 +201,7 @@ pub(crate) fn link<T: Versioned>(
         _ => Last { frame: number, index },
     };
     let content = T::of(&envelope.op, (place.frame, time), offset)?;
-    let version = Version { frame: place.frame, time, origin, operation, by, content };
+    let version = Version { frame: number, time, origin, operation, by, content };
     Ok(Some(Link { version, place, previous: envelope.previous }))
 }
 

@@ -42,7 +42,7 @@ pub struct Note {
     pub body: NoteBody,
     /// The commit that saved it, or brought it in a snapshot; it stays the same when history before it is dropped.
     pub frame: Frame,
-    /// That commit's time.
+    /// That commit's time; of a note that a base keeps, the base's.
     pub time: Time,
 }
 

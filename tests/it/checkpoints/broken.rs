@@ -121,6 +121,29 @@ fn a_checkpoint_of_another_store_or_version_is_none() {
 }
 
 #[test]
+fn a_checkpoint_of_a_copy_that_went_its_own_way_is_none() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk);
+    write(&store, &mut Rng::new(8), 20);
+    drop(store);
+    let other = without_checkpoints(&disk);
+    // Frames of one length: files, salts, numbers and places are the same in both, and what is in the last is not.
+    for (disk, body) in [(&disk, "one"), (&other, "two")] {
+        let store = open(disk);
+        store.root().notes().remember("same", "", body).unwrap();
+        if body == "one" {
+            store.checkpoint().unwrap();
+        }
+    }
+    for path in checkpoints(&disk) {
+        other.write_file(&path, &disk.read_file(&path).unwrap()).unwrap();
+    }
+    let store = options().open_read_only_on(Arc::new(other)).unwrap();
+    assert_eq!(store.root().notes().recall("same"), "two");
+    assert_eq!(store.opened().checkpoint, None);
+}
+
+#[test]
 fn a_checkpoint_from_before_the_log_went_back_is_none() {
     let (disk, ..) = store(6);
     // A copy of the log from before its last frames, with the checkpoints of later.

@@ -48,6 +48,11 @@ impl Shadow {
         self.texts.is_some()
     }
 
+    /// Whether as much is known of both, so that being equal means being the same.
+    pub(crate) fn is_as_known_as(&self, other: &Shadow) -> bool {
+        self.is_known() == other.is_known() && self.len.is_some() == other.len.is_some()
+    }
+
     pub(crate) fn is_of(&self, embedder: u32) -> bool {
         self.len > Some(0) && self.embedder == embedder
     }

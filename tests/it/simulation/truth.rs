@@ -95,7 +95,7 @@ impl Truth {
     pub(crate) fn unknown(&mut self, at: usize, step: &Step) {
         let longer: Vec<_> = self.tails.iter().flat_map(|tail| self.after(tail, at, step)).collect();
         for tail in longer {
-            if !self.tails.contains(&tail) {
+            if !is_among(&self.tails, &tail) {
                 self.tails.push(tail);
             }
         }
@@ -117,7 +117,7 @@ impl Truth {
                     Arc::new(model)
                 };
                 let longer: Vec<_> = tail.iter().cloned().chain(run.into_iter().map(with)).collect();
-                if !tails.contains(&longer) {
+                if !is_among(&tails, &longer) {
                     tails.push(longer);
                 }
             }
@@ -185,7 +185,7 @@ impl Truth {
         for tail in &self.tails {
             let whole = [unproved.as_slice(), tail].concat();
             for kept in 0..=whole.len() {
-                if !tails.iter().any(|tail| tail[..] == whole[..kept]) {
+                if !is_among(&tails, &whole[..kept]) {
                     tails.push(whole[..kept].to_vec());
                 }
             }
@@ -211,4 +211,18 @@ impl Truth {
         self.tails = vec![Vec::new()];
         self.durable = last;
     }
+}
+
+/// Whether one of the tails is the same. One of which less is known may be equal, and is another.
+fn is_among(tails: &[Vec<Arc<Model>>], tail: &[Arc<Model>]) -> bool {
+    let as_known = |one: &Model, other: &Model| {
+        one.iter().zip(other).all(|(one, other)| match (&one.shadow, &other.shadow) {
+            (Some(one), Some(other)) => one.is_as_known_as(other),
+            _ => true,
+        })
+    };
+    let is_same = |other: &Vec<Arc<Model>>| {
+        other[..] == *tail && other.iter().zip(tail).all(|(one, other)| as_known(one, other))
+    };
+    tails.iter().any(is_same)
 }

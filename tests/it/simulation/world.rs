@@ -205,9 +205,11 @@ impl World {
     pub(super) fn excuse(&mut self, e: &Error, alive: bool, doing: &str) -> Check {
         self.note_faults();
         let damage = matches!(e, Error::Damaged(_) | Error::Corrupt { .. });
-        // A dead process is buried behind the action in which it died.
-        let holds =
-            |other: &Process| (other.kind != Kind::Many && other.store.is_some()) || !other.disk.is_alive();
+        // A dead process is buried behind the action in which it died, and holds until then what it held.
+        let locked_now = self.disk.is_locked();
+        let holds = |other: &Process| {
+            (other.kind != Kind::Many && other.store.is_some()) || (locked_now && !other.disk.is_alive())
+        };
         let locked = matches!(e, Error::Locked { .. }) && self.writers.iter().any(holds);
         let full = self.full && matches!(e, Error::DiskFull { .. });
         if let Error::Compacted { oldest } = e
@@ -425,8 +427,10 @@ impl World {
                 // Of what it saw before it was durable, pages may have left the cache after a failed sync.
                 let left = !opened && self.told && store.appended().0 > self.truth.durable;
                 // A reader counts up to the last frame that is not lost.
-                if !self.fired && !left && !self.truth.gone.contains(&self.truth.last()) {
-                    self.resolve(&store)?;
+                if !self.fired && !self.truth.gone.contains(&self.truth.last()) {
+                    if !left {
+                        self.resolve(&store)?;
+                    }
                     self.truth.claimed(store.durable().0)?;
                 }
                 Ok(())

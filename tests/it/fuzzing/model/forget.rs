@@ -139,7 +139,7 @@ impl World<'_, '_> {
         let mut seen = self.now(at);
         let texts = seen.missing(embedder).len();
         let has_it = seen.embedder == Some(embedder);
-        let (mut wrote, mut goes_on) = (false, true);
+        let (mut wrote, mut goes_on, mut refused) = (false, true, false);
         let done = {
             let telling = Telling::new(
                 dim,
@@ -152,6 +152,7 @@ impl World<'_, '_> {
                         goes_on = self.write(writer, step);
                         wrote = true;
                     }
+                    refused |= fails == call + 2 || fails == call + 5;
                     match fails {
                         n if n == call + 2 => Err(EmbedError::new("the service is overloaded")),
                         n if n == call + 5 => Ok(Ending::TooFew),
@@ -162,6 +163,7 @@ impl World<'_, '_> {
             let table = writer.workspace(WORKSPACES[at]).and_then(|at| at.vectors("rows"));
             table.and_then(|table| table.reembed(&telling, &mut |_| {}))
         };
+        assert!(refused || !matches!(done, Err(Error::Embedding(_))), "no embedder failed: {done:?}");
         if let Ok(done) = &done {
             assert!(wrote || has_it || done.embedded == texts, "{texts} texts to embed: {done:?}");
             assert_eq!(done.switched, !has_it, "{done:?}");

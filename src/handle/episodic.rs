@@ -5,8 +5,8 @@ use crate::codec::delta::{Config, HandleKind, Op, Record};
 use crate::codec::json::Json;
 use crate::error::{Error, Result};
 use crate::store::{Erased, Workspace};
-use crate::view::EpisodicView;
 use crate::view::episodic::Episode;
+use crate::view::{EpisodicView, View};
 
 /// A ring of episodes. Cheap to clone; every clone of one name in one workspace is the same ring.
 #[derive(Clone, Debug)]
@@ -90,14 +90,26 @@ impl Episodic {
         }
     }
 
-    /// As [`Episodic::search_by_key`], the first `max` of them, and how many there are.
+    /// As [`Episodic::recent`], the `max` behind the newest `skip`, and how many there are in all.
     ///
     /// # Errors
     /// As [`Episodic::recent`].
-    pub(crate) fn search_first(&self, prefix: &str, max: usize) -> Result<(Vec<Episode>, usize)> {
+    pub(crate) fn recent_from(&self, skip: usize, max: usize) -> Result<(Vec<Episode>, usize)> {
         let reading = self.handle.reading();
         match reading.state.episodic(self.handle.name()) {
-            Some(view) => view.search_first(prefix, max, &reading.bodies),
+            Some(view) => Ok((view.recent_from(skip, max, &reading.bodies)?, view.len())),
+            None => Ok((Vec::new(), 0)),
+        }
+    }
+
+    /// As [`Episodic::search_by_key`], the `max` behind the first `skip`, and how many there are in all.
+    ///
+    /// # Errors
+    /// As [`Episodic::recent`].
+    pub(crate) fn search_from(&self, prefix: &str, skip: usize, max: usize) -> Result<(Vec<Episode>, usize)> {
+        let reading = self.handle.reading();
+        match reading.state.episodic(self.handle.name()) {
+            Some(view) => view.search_from(prefix, skip, max, &reading.bodies),
             None => Ok((Vec::new(), 0)),
         }
     }

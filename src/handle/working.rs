@@ -129,6 +129,15 @@ impl Working {
         view.entries().map(|e| (e.label.to_owned(), e.content.to_owned(), e.tokens)).collect()
     }
 
+    /// Looks at one moment of the scratchpad.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&WorkingView) -> T) -> T {
+        let reading = self.handle.reading();
+        match reading.state.working(self.handle.name()) {
+            Some(view) => look(view),
+            None => look(&WorkingView::default()),
+        }
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.handle.len()

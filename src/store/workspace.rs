@@ -12,7 +12,7 @@ use super::past::{self, Past, PastInner};
 use super::{Inner, Reading};
 use crate::codec::delta::{Op, Origin};
 use crate::embed::Embedder;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::log::{Stay, Turn};
 use crate::position::{Frame, Time};
 use crate::view::State;
@@ -306,14 +306,16 @@ impl Source {
     }
 
     /// Takes in what other processes wrote, so that a read sees it; a past or a critical section stays as it is. A
-    /// store that was closed or stopped writing has nothing to look for, and its reads go on.
+    /// store that was closed or stopped writing has nothing to look for, and its reads go on. So do those of a store
+    /// that was damaged when it was opened for reading: answers the damage, as long as it is there.
     ///
     /// # Errors
-    /// As [`super::Store::refresh`], those two aside.
-    pub(crate) fn refresh(&self) -> Result<()> {
-        let To::Live(inner) = &self.to else { return Ok(()) };
+    /// As [`super::Store::refresh`], those three aside.
+    pub(crate) fn refresh(&self) -> Result<Option<Box<Damage>>> {
+        let To::Live(inner) = &self.to else { return Ok(None) };
         match inner.refresh() {
-            Ok(()) | Err(Error::Closed | Error::Poisoned { .. }) => Ok(()),
+            Ok(()) | Err(Error::Closed | Error::Poisoned { .. }) => Ok(None),
+            Err(Error::Damaged(damage)) if inner.recovery.damage.is_some() => Ok(Some(damage)),
             Err(error) => Err(error),
         }
     }

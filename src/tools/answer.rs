@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Damage, Error};
 
 /// The most code points in the text of an answer, some 10,000 tokens: whole lines as long as they fit, at
 /// least one. What is left out is said in a line of its own, which is extra.
@@ -122,7 +122,31 @@ pub(super) struct Lines {
     code_points: usize,
 }
 
+/// How far some lines went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    len_bytes: usize,
+    count: usize,
+    code_points: usize,
+}
+
 impl Lines {
+    /// Lines that share their space with a text.
+    pub(super) fn beside(text: &str) -> Lines {
+        Lines { code_points: text.chars().count(), ..Lines::default() }
+    }
+
+    /// How far the lines go now.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { len_bytes: self.text.len(), count: self.count, code_points: self.code_points }
+    }
+
+    /// Takes away all lines behind a mark.
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.text.truncate(mark.len_bytes);
+        (self.count, self.code_points) = (mark.count, mark.code_points);
+    }
+
     /// Adds a line, or answers that it does not fit.
     pub(super) fn push(&mut self, line: &str) -> bool {
         let code_points = self.code_points.saturating_add(line.chars().count()).saturating_add(1);
@@ -138,11 +162,6 @@ impl Lines {
         true
     }
 
-    /// How many lines there are.
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
     /// The lines; the sentence about nothing if there is none; and what is said of what was left out.
     pub(super) fn finish(self, nothing: &str, left_out: Option<String>) -> String {
         let mut text = if self.count == 0 { nothing.to_owned() } else { self.text };
@@ -152,6 +171,35 @@ impl Lines {
         }
         text
     }
+}
+
+/// What a list says of its part from `offset` on: how many come behind it; and, if it is not the whole list, which part
+/// it is and how the rest is read, which `rest` says of the next offset.
+pub(super) fn part(
+    what: &str,
+    offset: usize,
+    shown: usize,
+    total: usize,
+    rest: impl FnOnce(usize) -> String,
+) -> (usize, Option<String>) {
+    let end = offset.saturating_add(shown).min(total);
+    let left_out = total.saturating_sub(end);
+    if shown == 0 || (left_out == 0 && offset == 0) {
+        return (left_out, None);
+    }
+    let first = offset.saturating_add(1);
+    let rest = if left_out > 0 { format!(" — {}", rest(end)) } else { String::new() };
+    (left_out, Some(format!("(showing {what} {first} to {end} of {total}{rest}.)")))
+}
+
+/// A text behind which stands, if the store is damaged, a line that says so.
+pub(super) fn with_damage(mut text: String, damage: Option<&Damage>) -> String {
+    if let Some(Damage { frame, .. }) = damage {
+        text.push_str(&format!(
+            "\n(the store is damaged: what was before frame {frame} is shown — run verify.)"
+        ));
+    }
+    text
 }
 
 /// The first code points of a text, and how many it has beyond them.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Lines, ToolError, clip};
+use super::answer::{Answer, Lines, ToolError, clip, clipped, part};
 use super::params::Param;
 use super::{ANSWER_MAX, Call, Hints, Spec, boolean, count, frame, list, object, text};
 use crate::codec::json::Json;
@@ -13,9 +13,6 @@ use crate::view::text::fold_line;
 
 const SHOWN: usize = 10;
 const SHOWN_MAX: u64 = 100;
-
-/// The ring that is meant unless another one is named.
-const NAME: &str = "main";
 
 const RING: Param =
     Param::text("name", "Which ring of episodes: lower-case letters, digits, - and _. `main` by default.")
@@ -31,10 +28,17 @@ const RECORD: &[Param] = &[
     Param::json("value", "What happened, as any JSON value."),
     RING,
 ];
-const RECENT: &[Param] = &[LIMIT, RING, Param::AT];
+const OFFSET: Param = Param::count(
+    "offset",
+    0,
+    u64::MAX,
+    "How many episodes to pass over, after an answer that was cut. 0 by default.",
+);
+const RECENT: &[Param] = &[LIMIT, OFFSET, RING, Param::AT];
 const SEARCH: &[Param] = &[
     Param::text("prefix", "How the key begins. The empty text is the beginning of every key."),
     LIMIT,
+    OFFSET,
     RING,
     Param::AT,
 ];
@@ -98,13 +102,13 @@ fn episodes_schema(description: &str) -> Value {
             "name": text("The ring."),
             "episodes": list(description, &required, episode),
             "total": count("How many episodes there are that were asked for, shown or not."),
-            "left_out": count("How many of them are not in `episodes`."),
+            "left_out": count("How many of them come behind those in `episodes`."),
         }),
     )
 }
 
 fn record(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let (key, name) = (call.args.text("key"), call.args.optional_text("name").unwrap_or(NAME));
+    let (key, name) = (call.args.text("key"), call.args.handle());
     let value = Json::from_value(call.args.json("value")).map_err(Error::from)?;
     call.workspace.episodic(name)?.record(key, &value)?;
     let text = format!("recorded {}", fold_line(key));
@@ -112,44 +116,39 @@ fn record(call: &Call<'_>) -> Result<Answer, ToolError> {
 }
 
 fn recent(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let name = call.args.optional_text("name").unwrap_or(NAME);
+    let (name, offset) = (call.args.handle(), call.args.size("offset", 0));
     let ring = call.workspace.episodic(name)?;
-    let episodes = ring.recent(call.args.size("limit", SHOWN))?;
-    // Read later, so that what was recorded meanwhile is never missing from the number.
-    let total = ring.len().max(episodes.len());
-    let mend = "call episodic_recent with a larger limit, or with `at` for earlier ones";
-    Ok(answer(name, &episodes, total, mend))
+    let (episodes, total) = ring.recent_from(offset, call.args.size("limit", SHOWN))?;
+    Ok(answer("episodic_recent", name, offset, &episodes, total))
 }
 
 fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let name = call.args.optional_text("name").unwrap_or(NAME);
+    let (name, offset) = (call.args.handle(), call.args.size("offset", 0));
     let (prefix, limit) = (call.args.text("prefix"), call.args.size("limit", SHOWN));
-    let (episodes, total) = call.workspace.episodic(name)?.search_first(prefix, limit)?;
-    Ok(answer(name, &episodes, total, "call episodic_search with a larger limit or a longer prefix"))
+    let (episodes, total) = call.workspace.episodic(name)?.search_from(prefix, offset, limit)?;
+    Ok(answer("episodic_search", name, offset, &episodes, total))
 }
 
-fn answer(name: &str, episodes: &[Episode], total: usize, mend: &str) -> Answer {
+fn answer(tool: &str, name: &str, offset: usize, episodes: &[Episode], total: usize) -> Answer {
     let (mut lines, mut values) = (Lines::default(), Vec::new());
     for episode in episodes {
-        let (value, beyond) = clip(episode.value.as_str(), ANSWER_MAX);
-        let mut line = format!("- {} {}: {}", happened(episode), fold_line(&episode.key), fold_line(value));
-        if beyond > 0 {
-            line.push_str(&format!("…({beyond} more characters are left out)"));
-        }
+        let value = clipped(episode.value.as_str());
+        let line = format!("- {} {}: {}", happened(episode), fold_line(&episode.key), fold_line(&value));
         if !lines.push(&line) {
             break;
         }
-        values.push(episode_value(episode, value, beyond > 0));
+        values.push(episode_value(episode));
     }
-    let left_out = total.saturating_sub(values.len());
-    let shown = values.len();
-    let told = (left_out > 0).then(|| format!("(showing {shown} of {total} episodes — {mend}.)"));
-    let text = lines.finish("(no episodes)", told);
+    let rest = |end: usize| format!("call {tool} with offset {end} for the rest");
+    let (left_out, told) = part("episodes", offset, values.len(), total, rest);
+    let text = lines.finish(if total == 0 { "(no episodes)" } else { "(no episodes there)" }, told);
     let structured = json!({"name": name, "episodes": values, "total": total, "left_out": left_out});
     Answer { text, structured }
 }
 
-fn episode_value(episode: &Episode, shown: &str, cut: bool) -> Value {
+fn episode_value(episode: &Episode) -> Value {
+    let (shown, beyond) = clip(episode.value.as_str(), ANSWER_MAX);
+    let cut = beyond > 0;
     let mut fields = Map::new();
     fields.insert("key".to_owned(), episode.key.clone().into());
     let value = if cut { Value::from(shown) } else { episode.value.to_value() };

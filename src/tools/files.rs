@@ -7,7 +7,8 @@
 //!
 //! Invariants: a command that changes something is one frame, or none if it is refused. Nothing but what a
 //! command names is changed: bodies keep every byte that is not replaced, whatever their line ends; notes
-//! keep their summaries, save those that are the first line of a body that changes.
+//! keep their summaries, save those that are the first line of a body that changes. A body that is JSON stays
+//! JSON, in its canonical text, if it is that still when it was edited; otherwise it is a text from then on.
 
 mod edit;
 mod error;
@@ -16,12 +17,15 @@ mod show;
 
 pub use error::{FileError, FileVerb};
 
+use std::ops::Range;
+
 use super::answer::clip;
 use crate::codec::json::Json;
 use crate::error::Error;
 use crate::handle::Notes;
 use crate::store::{Tx, Workspace};
 use crate::view::notes::{Note, NoteBody};
+use edit::Edited;
 use path::Place;
 
 /// The longest summary that is made of a first line, in code points.
@@ -52,8 +56,9 @@ impl Files {
     }
 
     /// A file with its lines numbered from 1, a directory with what is in it two levels deep, or both. Of a
-    /// file, only the lines of `range` if one is given, first and last; -1 as the last is the end. Each of
-    /// the two holds at most [`super::ANSWER_MAX`] code points and says what it leaves out.
+    /// file, only the lines of `range` if one is given, first and last, and no directory then; -1 as the
+    /// last is the end. Holds whole lines as long as they fit [`super::ANSWER_MAX`], at least one of each, and
+    /// says what it leaves out. Reads no body but those of the files that it shows or measures.
     ///
     /// # Errors
     /// [`FileError::BadPath`]; [`FileError::Absent`]; [`FileError::BadRange`]; [`FileError::TooManyLines`];
@@ -61,18 +66,22 @@ impl Files {
     pub fn view(&self, path: &str, range: Option<[i64; 2]>) -> Result<String, FileError> {
         let place = Place::resolve(path)?;
         // One moment for both.
-        let (note, listing) = self.workspace.notes().look(|view, reading| {
-            let note = place.key().map_or(Ok(None), |key| view.get(key, &reading.bodies));
-            note.map(|note| (note, show::listing(&place, view.sizes(&reading.bodies))))
-        })?;
-        let content =
-            note.map(|note| show::content(&place.to_string(), note.body.as_str(), range)).transpose()?;
-        match (content, listing) {
-            (Some(content), Some(listing)) if range.is_none() => Ok(format!("{content}\n\n{listing}")),
-            (Some(content), _) => Ok(content),
-            (None, Some(listing)) => Ok(listing),
-            (None, None) => Err(FileError::absent(&place, FileVerb::View)),
-        }
+        self.workspace.notes().look(|view, reading| {
+            let note = place.key().map_or(Ok(None), |key| view.get(key, &reading.bodies))?;
+            let content = note.map(|note| show::content(&place, note.body.as_str(), range)).transpose()?;
+            if let Some(content) = &content
+                && range.is_some()
+            {
+                return Ok(content.clone());
+            }
+            let sizes = view.sizes(|key| place.relative(key).is_some(), &reading.bodies);
+            match (&content, show::listing(&place, sizes, content.as_deref().unwrap_or_default())) {
+                (Some(content), Some(listing)) => Ok(format!("{content}\n\n{listing}")),
+                (Some(content), None) => Ok(content.clone()),
+                (None, Some(listing)) => Ok(listing),
+                (None, None) => Err(FileError::absent(&place, FileVerb::View)),
+            }
+        })
     }
 
     /// Makes a file. Its note's summary is its first line.
@@ -98,18 +107,17 @@ impl Files {
     /// [`FileError::BadPath`]; [`FileError::Absent`], also for a directory; [`FileError::NotInFile`];
     /// [`FileError::NotUnique`]; [`FileError::Store`]: what writing answers.
     pub fn str_replace(&self, path: &str, old_str: &str, new_str: &str) -> Result<String, FileError> {
-        self.edit(path, FileVerb::StrReplace, |place, body| {
-            let edited = edit::replace(body, old_str, new_str).map_err(|lines| match lines.is_empty() {
+        let (_, body, lines) = self.edit(path, FileVerb::StrReplace, |place, body| {
+            edit::replace(body, old_str, new_str).map_err(|lines| match lines.is_empty() {
                 true => FileError::NotInFile { path: place.to_string(), old_str: old_str.to_owned() },
                 false => FileError::NotUnique { old_str: old_str.to_owned(), lines },
-            })?;
-            let snippet = show::snippet(&edited.text, edited.lines);
-            let said = format!(
-                "The memory file has been edited. Here is the snippet showing the change (with line \
-                    numbers):\n{snippet}"
-            );
-            Ok((edited.text, said))
-        })
+            })
+        })?;
+        let snippet = show::snippet(body.as_str(), lines);
+        Ok(format!(
+            "The memory file has been edited. Here is the snippet showing the change (with line \
+                numbers):\n{snippet}"
+        ))
     }
 
     /// Inserts a text behind a line, counted from 1; 0 is the beginning. The text ends its line if it does
@@ -119,12 +127,13 @@ impl Files {
     /// [`FileError::BadPath`]; [`FileError::Absent`], also for a directory; [`FileError::BadLine`];
     /// [`FileError::Store`]: what writing answers.
     pub fn insert(&self, path: &str, insert_line: i64, insert_text: &str) -> Result<String, FileError> {
-        self.edit(path, FileVerb::Insert, |place, body| {
+        let (place, ..) = self.edit(path, FileVerb::Insert, |_, body| {
             let lines = edit::count_lines(body);
             let line = usize::try_from(insert_line).ok().filter(|line| *line <= lines);
             let line = line.ok_or(FileError::BadLine { insert_line, lines })?;
-            Ok((edit::insert(body, line, insert_text), format!("The file {place} has been edited.")))
-        })
+            Ok(edit::insert(body, line, insert_text))
+        })?;
+        Ok(format!("The file {place} has been edited."))
     }
 
     /// Deletes a file, or a directory with all that is in it; both where a path is both. What was there stays
@@ -179,24 +188,36 @@ impl Files {
         })
     }
 
+    /// Saves a file as `change` makes it of its body, and answers what is saved and which of its lines are new.
     fn edit(
         &self,
         path: &str,
         verb: FileVerb,
-        change: impl FnOnce(&Place, &str) -> Result<(String, String), FileError>,
-    ) -> Result<String, FileError> {
+        change: impl FnOnce(&Place, &str) -> Result<Edited, FileError>,
+    ) -> Result<(Place, NoteBody, Range<usize>), FileError> {
         let place = Place::resolve(path)?;
         self.workspace.exclusive(|tx| {
             let notes = tx.notes();
             let note = place.key().map_or(Ok(None), |key| notes.get(key))?;
             let note = note.ok_or_else(|| FileError::absent(&place, verb))?;
-            let body = note.body.as_str();
-            let (edited, said) = change(&place, body)?;
-            let was_first_line = note.summary.as_ref().is_some_and(|summary| *summary == first_line(body));
-            let summary = if was_first_line { Some(first_line(&edited)) } else { note.summary };
-            save(&notes, &note.key, summary.as_deref(), &NoteBody::Text(edited))?;
-            Ok(said)
+            let before = note.body.as_str();
+            let Edited { text, lines } = change(&place, before)?;
+            let body = body_like(&note.body, text);
+            let was_first_line = note.summary.as_ref().is_some_and(|summary| *summary == first_line(before));
+            let summary = if was_first_line { Some(first_line(body.as_str())) } else { note.summary };
+            save(&notes, &note.key, summary.as_deref(), &body)?;
+            Ok((place, body, lines))
         })
+    }
+}
+
+/// A text as a body: JSON where it is that and the body before was.
+fn body_like(before: &NoteBody, text: String) -> NoteBody {
+    let was_json = matches!(before, NoteBody::Json(_));
+    // A JSON string would be saved as the text in it.
+    match was_json.then(|| Json::parse(&text).ok()).flatten().filter(|json| json.to_text().is_none()) {
+        Some(json) => NoteBody::Json(json),
+        None => NoteBody::Text(text),
     }
 }
 

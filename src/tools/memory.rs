@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::answer::{Answer, ToolError, ToolErrorKind};
+use super::answer::{Answer, ToolError, ToolErrorKind, with_damage};
 use super::files::{FileError, FileVerb, Files};
 use super::params::{Args, Param};
 use super::{Call, Hints, Spec, frame, object, text};
@@ -20,20 +20,12 @@ const PARAMS: &[Param] = &[
     Param::range("view_range", "For view: the first and the last line to show; -1 as the last is the end.")
         .optional(),
     Param::text("file_text", "For create: what the file holds.").optional(),
-    Param::text(
-        "old_str",
-        "For str_replace: the text to replace, which must stand in the file exactly \
-        once.",
-    )
-    .optional(),
+    Param::text("old_str", "For str_replace: what to replace; it must stand in the file exactly once.")
+        .optional(),
     Param::text("new_str", "For str_replace: what to put in its place; nothing if it is left out.")
         .optional(),
-    Param::number(
-        "insert_line",
-        "For insert: the number of the line behind which to insert; 0 is the \
-        beginning.",
-    )
-    .optional(),
+    Param::number("insert_line", "For insert: the number of the line behind which to insert; 0 at the top.")
+        .optional(),
     Param::text("insert_text", "For insert: what to insert, with a line break at its end.").optional(),
     Param::text("old_path", "For rename: what to move.").optional(),
     Param::text("new_path", "For rename: where to. Nothing may be there yet.").optional(),
@@ -58,7 +50,7 @@ pub(super) fn specs() -> Vec<Spec> {
                 "frame": frame(),
             }),
         ),
-        hints: Hints { idempotent: false, ..Hints::CHANGES },
+        hints: Hints::OVERWRITES,
         run,
     }]
 }
@@ -71,8 +63,9 @@ fn run(call: &Call<'_>) -> Result<Answer, ToolError> {
     let verb = FileVerb::ALL.into_iter().find(|verb| verb.name() == command);
     let text = match verb {
         Some(FileVerb::View) => {
-            call.workspace.source().refresh()?;
-            files.view(need("path")?, args.range("view_range"))
+            let damage = call.workspace.source().refresh()?;
+            let shown = files.view(need("path")?, args.range("view_range"));
+            shown.map(|text| with_damage(text, damage.as_deref()))
         }
         Some(FileVerb::Create) => files.create(need("path")?, need("file_text")?),
         Some(FileVerb::StrReplace) => {

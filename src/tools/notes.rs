@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Lines, ToolError, clip};
+use super::answer::{Answer, Lines, Mark, ToolError, clip, part};
 use super::params::{Moment, Param};
 use super::{ANSWER_MAX, Call, Hints, Spec, boolean, count, frame, list, object, text};
 use crate::error::Error;
@@ -101,7 +101,7 @@ fn writing() -> Vec<Spec> {
             embeds: false,
             params: REMEMBER,
             output: object(&["key"], json!({"key": text("The note's key."), "frame": frame})),
-            hints: Hints::CHANGES,
+            hints: Hints::OVERWRITES,
             run: remember,
         },
         Spec {
@@ -344,18 +344,10 @@ fn list_notes(call: &Call<'_>) -> Result<Answer, ToolError> {
         }
         view.len()
     });
-    let end = offset.saturating_add(lines.count()).min(total);
-    let left_out = total.saturating_sub(end);
-    let told = (left_out > 0 || (offset > 0 && total > 0)).then(|| {
-        let rest = if left_out > 0 {
-            format!(" — call memory_list with offset {end} for the rest, or memory_search")
-        } else {
-            String::new()
-        };
-        format!("(showing notes {} to {end} of {total}{rest}.)", offset.saturating_add(1))
-    });
+    let rest = |end: usize| format!("call memory_list with offset {end} for the rest, or memory_search");
+    let (left_out, told) = part("notes", offset, notes.len(), total, rest);
     let nothing = if total == 0 { sentences::NO_MEMORIES } else { "(no notes there)" };
-    let text = lines.finish(nothing, told.filter(|_| !notes.is_empty()));
+    let text = lines.finish(nothing, told);
     Ok(Answer { text, structured: json!({"notes": notes, "total": total, "left_out": left_out}) })
 }
 
@@ -383,34 +375,81 @@ fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
 
 fn history(call: &Call<'_>) -> Result<Answer, ToolError> {
     let key = call.args.text("key");
-    let limit = call.args.size("limit", VERSIONS_SHOWN);
-    let (mut lines, mut versions) = (Lines::default(), Vec::new());
-    let (mut told, mut more, mut oldest) = (None, false, Frame::ZERO);
+    let mut shown = Versions::default();
+    let mut told = None;
     for version in call.workspace.notes().history(key) {
         match version {
             Ok(version) => {
-                more = versions.len() >= limit || !lines.push(&version_lines(&version));
-                if more {
+                told = shown.push(&version, call.args.size("limit", VERSIONS_SHOWN));
+                if told.is_some() {
                     break;
                 }
-                oldest = version.frame;
-                versions.push(version_value(&version));
             }
             // What is left of the history has been shown; the rest was dropped on purpose, or lost.
-            Err(error @ (Error::Compacted { .. } | Error::Lost { .. })) if !versions.is_empty() => {
+            Err(error @ (Error::Compacted { .. } | Error::Lost { .. })) if !shown.values.is_empty() => {
                 told = Some(format!("({error})"));
             }
             Err(error) => return Err(error.into()),
         }
     }
-    if more {
-        let before = oldest.previous();
-        told =
-            Some(format!("(older versions are left out — call memory_history with at {before} for them.)"));
-    }
     let nothing = format!("nothing was ever saved under {}", sentences::fold_line(key));
+    let Versions { lines, values, more, .. } = shown;
     let text = lines.finish(&nothing, told);
-    Ok(Answer { text, structured: json!({"key": key, "versions": versions, "more": more}) })
+    Ok(Answer { text, structured: json!({"key": key, "versions": values, "more": more}) })
+}
+
+/// The versions that an answer shows, newest first. One frame may have made several: since `at` names frames, those
+/// that are left out can only be asked for if they begin with another frame.
+#[derive(Default)]
+struct Versions {
+    lines: Lines,
+    values: Vec<Value>,
+    /// The frame of the last one.
+    oldest: Frame,
+    /// Where the versions of that frame begin, and which frame comes before it here.
+    begin: Option<(Mark, usize, Frame)>,
+    more: bool,
+}
+
+impl Versions {
+    /// Adds a version, or answers what is left out.
+    fn push(&mut self, version: &Version<Note>, limit: usize) -> Option<String> {
+        let goes_on = version.frame == self.oldest;
+        if !goes_on && self.values.len() >= limit {
+            return Some(self.end());
+        }
+        if !goes_on {
+            self.begin = Some((self.lines.mark(), self.values.len(), self.oldest));
+        }
+        if self.lines.push(&version_lines(version)) {
+            self.oldest = version.frame;
+            self.values.push(version_value(version));
+            return None;
+        }
+        match self.begin {
+            Some((mark, count, newer)) if goes_on && count > 0 => {
+                self.lines.back_to(mark);
+                self.values.truncate(count);
+                self.oldest = newer;
+            }
+            _ if goes_on => {
+                self.more = true;
+                let (frame, before) = (self.oldest, self.oldest.previous());
+                return Some(format!(
+                    "(more versions of frame {frame} are left out, and older ones — call memory_history with at \
+                        {before} for the older ones.)"
+                ));
+            }
+            _ => {}
+        }
+        Some(self.end())
+    }
+
+    fn end(&mut self) -> String {
+        self.more = true;
+        let before = self.oldest.previous();
+        format!("(older versions are left out — call memory_history with at {before} for them.)")
+    }
 }
 
 fn version_lines(version: &Version<Note>) -> String {

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 use super::answer::{ToolError, shown};
 use crate::position::{Frame, Time};
 
+/// The handle that is meant unless another one is named.
+const HANDLE: &str = "main";
+
 /// One argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Param {
@@ -211,6 +214,11 @@ impl<'a> Args<'a> {
 
     pub(super) fn optional_text(&self, name: &str) -> Option<&'a str> {
         self.get(name)?.as_str()
+    }
+
+    /// Which handle of its kind is meant.
+    pub(super) fn handle(&self) -> &'a str {
+        self.optional_text("name").unwrap_or(HANDLE)
     }
 
     pub(super) fn count(&self, name: &str) -> Option<u64> {

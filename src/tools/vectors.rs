@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Lines, ToolError, clipped};
+use super::answer::{Answer, Lines, ToolError, clip, clipped};
 use super::params::Param;
-use super::{Call, Hints, Spec, boolean, count, frame, list, object, text};
+use super::{ANSWER_MAX, Call, Hints, Spec, boolean, count, frame, list, object, text};
 use crate::codec::json::Json;
 use crate::error::Error;
 use crate::view::text::{absent, fold_line};
@@ -13,9 +13,6 @@ use crate::view::vectors::filter::Filter;
 
 const SHOWN: usize = 5;
 const SHOWN_MAX: u64 = 50;
-
-/// The table that is meant unless another one is named.
-const NAME: &str = "main";
 
 const TABLE: Param =
     Param::text("name", "Which table: lower-case letters, digits, - and _. `main` by default.").optional();
@@ -45,7 +42,9 @@ pub(super) fn specs() -> Vec<Spec> {
         "score": {"type": "number", "description": "The cosine to the query, from -1 to 1; higher is \
             nearer."},
         "text": text("The text; of one too long for an answer, the beginning, which says so."),
-        "metadata": {"description": "What was stored with it."},
+        "metadata": {"description": "What was stored with it; if `cut`, the beginning of its JSON text as a \
+            string."},
+        "cut": boolean("There and true if the metadata was too long for an answer."),
     });
     let hits = list("The rows, best first.", &["id", "score", "text", "metadata"], hit);
     let (table, id) = (text("The table."), text("The row's id."));
@@ -59,7 +58,7 @@ pub(super) fn specs() -> Vec<Spec> {
             embeds: true,
             params: UPSERT,
             output: object(&["id", "name"], json!({"id": id, "name": table, "frame": frame()})),
-            hints: Hints::CHANGES,
+            hints: Hints::OVERWRITES,
             run: upsert,
         },
         Spec {
@@ -105,7 +104,7 @@ pub(super) fn specs() -> Vec<Spec> {
 }
 
 fn upsert(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let (id, name) = (call.args.text("id"), call.args.optional_text("name").unwrap_or(NAME));
+    let (id, name) = (call.args.text("id"), call.args.handle());
     let metadata = call.args.object("metadata").map_or_else(|| Ok(Json::object()), Json::from_value);
     call.workspace.vectors(name)?.upsert(id, call.args.text("text"), &metadata.map_err(Error::from)?)?;
     let text = format!("stored {}", fold_line(id));
@@ -113,7 +112,7 @@ fn upsert(call: &Call<'_>) -> Result<Answer, ToolError> {
 }
 
 fn delete(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let (id, name) = (call.args.text("id"), call.args.optional_text("name").unwrap_or(NAME));
+    let (id, name) = (call.args.text("id"), call.args.handle());
     let (found, text) = match call.workspace.vectors(name)?.delete(id) {
         Ok(()) => (true, format!("deleted {}", fold_line(id))),
         Err(Error::NotFound { .. }) => (false, absent(id)),
@@ -123,7 +122,7 @@ fn delete(call: &Call<'_>) -> Result<Answer, ToolError> {
 }
 
 fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let name = call.args.optional_text("name").unwrap_or(NAME);
+    let name = call.args.handle();
     let filter = call.args.object("filter").map(Json::from_value).transpose().map_err(Error::from)?;
     let filter = filter.as_ref().map(Filter::parse).transpose()?;
     let table = call.workspace.vectors(name)?;
@@ -134,8 +133,7 @@ fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
         if !lines.push(&line(hit, &text)) {
             break;
         }
-        let score = short(hit.score);
-        hits.push(json!({"id": hit.id, "score": score, "text": text, "metadata": hit.metadata.to_value()}));
+        hits.push(hit_value(hit, &text));
     }
     let left_out = found.len().saturating_sub(hits.len());
     let told = (left_out > 0).then(|| {
@@ -147,6 +145,16 @@ fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
     let text = lines.finish("(no texts found)", told);
     let rows = table.len();
     Ok(Answer { text, structured: json!({"name": name, "hits": hits, "rows": rows, "left_out": left_out}) })
+}
+
+fn hit_value(hit: &Hit, text: &str) -> Value {
+    let (shown, beyond) = clip(hit.metadata.as_str(), ANSWER_MAX);
+    let metadata = if beyond > 0 { Value::from(shown) } else { hit.metadata.to_value() };
+    let mut value = json!({"id": hit.id, "score": short(hit.score), "text": text, "metadata": metadata});
+    if let (true, Some(fields)) = (beyond > 0, value.as_object_mut()) {
+        fields.insert("cut".to_owned(), true.into());
+    }
+    value
 }
 
 fn line(hit: &Hit, text: &str) -> String {

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Lines, ToolError, clipped};
 use super::params::Param;
 use super::{Call, Hints, Spec, count, frame, list, object, text};
+use crate::view::View;
 use crate::view::text::fold_line;
+use crate::view::working::WorkingEntry;
 
-/// The scratchpad that is meant unless another one is named.
-const NAME: &str = "main";
 const HEAD: &str = "## Working Memory";
 
 const PAD: Param =
@@ -76,10 +76,10 @@ pub(super) fn specs() -> Vec<Spec> {
 }
 
 fn push(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let (label, name) = (call.args.text("label"), call.args.optional_text("name").unwrap_or(NAME));
+    let (label, name) = (call.args.text("label"), call.args.handle());
     let pad = call.workspace.working(name)?;
     pad.push(label, call.args.text("content"))?;
-    let (entries, tokens, budget) = (pad.len(), pad.current_tokens(), pad.budget());
+    let (entries, tokens, budget) = pad.look(|view| (view.len(), view.current_tokens(), view.budget()));
     let text = format!("added {}; the scratchpad costs {tokens} of {budget} tokens", fold_line(label));
     let structured =
         json!({"label": label, "name": name, "entries": entries, "tokens": tokens, "budget": budget});
@@ -87,9 +87,12 @@ fn push(call: &Call<'_>) -> Result<Answer, ToolError> {
 }
 
 fn render(call: &Call<'_>) -> Result<Answer, ToolError> {
-    let name = call.args.optional_text("name").unwrap_or(NAME);
+    let name = call.args.handle();
     let pad = call.workspace.working(name)?;
-    let (all, tokens, budget) = (pad.entries(), pad.current_tokens(), pad.budget());
+    let (all, tokens, budget) = pad.look(|view| {
+        let entry = |e: WorkingEntry<'_>| (e.label.to_owned(), e.content.to_owned(), e.tokens);
+        (view.entries().map(entry).collect::<Vec<_>>(), view.current_tokens(), view.budget())
+    });
     // The newest entries stay, as they do in the scratchpad itself.
     let mut fitting = Lines::default();
     let mut shown: Vec<(String, Value)> = Vec::new();

@@ -61,7 +61,16 @@ impl EpisodicView {
     /// # Errors
     /// A value cannot be read.
     pub fn recent(&self, n: usize, bodies: &dyn Bodies) -> Result<Vec<Episode>> {
-        self.ring.iter().rev().flatten().take(n).map(|entry| entry.read(bodies)).collect()
+        self.recent_from(0, n, bodies)
+    }
+
+    /// As [`EpisodicView::recent`], the `max` behind the newest `skip`. Reads only those.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub(crate) fn recent_from(&self, skip: usize, max: usize, bodies: &dyn Bodies) -> Result<Vec<Episode>> {
+        let newest = self.ring.iter().rev().flatten();
+        newest.skip(skip).take(max).map(|entry| entry.read(bodies)).collect()
     }
 
     /// Every episode whose key begins with `prefix`, in the order of recording; erased ones are absent.
@@ -73,19 +82,22 @@ impl EpisodicView {
         found.map(|entry| entry.read(bodies)).collect()
     }
 
-    /// As [`EpisodicView::search_by_key`], the first `max` of them, and how many there are. Reads only those.
+    /// As [`EpisodicView::search_by_key`], the `max` behind the first `skip`, and how many there are in all. Reads
+    /// only those.
     ///
     /// # Errors
     /// A value cannot be read.
-    pub(crate) fn search_first(
+    pub(crate) fn search_from(
         &self,
         prefix: &str,
+        skip: usize,
         max: usize,
         bodies: &dyn Bodies,
     ) -> Result<(Vec<Episode>, usize)> {
         let found = || self.ring.iter().flatten().filter(|entry| entry.key.starts_with(prefix));
-        let first: Result<Vec<Episode>> = found().take(max).map(|entry| entry.read(bodies)).collect();
-        Ok((first?, found().count()))
+        let read: Result<Vec<Episode>> =
+            found().skip(skip).take(max).map(|entry| entry.read(bodies)).collect();
+        Ok((read?, found().count()))
     }
 
     /// The most episodes that the ring holds, at least 1; none if it is unbounded.

@@ -291,10 +291,15 @@ impl NotesView {
         found
     }
 
-    /// Every key with the length of its body in bytes, in stored key order; none where the body cannot be read.
-    pub(crate) fn sizes(&self, bodies: &dyn Bodies) -> impl Iterator<Item = (&str, Option<u64>)> {
+    /// Every key of those meant with the length of its body in bytes, in stored key order; none where the body cannot
+    /// be read. Reads no other body.
+    pub(crate) fn sizes(
+        &self,
+        is_meant: impl Fn(&str) -> bool,
+        bodies: &dyn Bodies,
+    ) -> impl Iterator<Item = (&str, Option<u64>)> {
         let size = |head: &NoteHead<'_>| head.with(bodies, |note| Ok(note.body.as_str().len() as u64));
-        self.heads().map(move |head| (head.key, size(&head).ok()))
+        self.heads().filter(move |head| is_meant(head.key)).map(move |head| (head.key, size(&head).ok()))
     }
 
     fn lines(&self) -> impl Iterator<Item = String> {

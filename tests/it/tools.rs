@@ -1,10 +1,11 @@
 //! The tools that a model can call: what they say of themselves, what they answer, how they refuse.
 //!
 //! Every answer is held against the tool's own output schema by an independent library, and so is every schema against
-//! the rules of JSON Schema.
+//! the rules of JSON Schema. The id in a test's comment is that of the collected case, as in `field`.
 
 mod answers;
 mod anything;
+mod damaged;
 mod files;
 mod refusals;
 mod schemas;

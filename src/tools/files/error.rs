@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::edit::LINES_TOLD_MAX;
 use super::path::Place;
 use crate::error::Error;
 use crate::tools::answer::clip;
@@ -54,19 +55,23 @@ pub enum FileError {
         verb: FileVerb,
     },
     /// There is a file already.
-    #[error("Error: File {path} already exists")]
+    #[error("Error: File {} already exists", Repeated(path))]
     Exists {
         /// The path.
         path: String,
     },
     /// There is a file or a directory where something should be moved to.
-    #[error("Error: The destination {path} already exists")]
+    #[error("Error: The destination {} already exists", Repeated(path))]
     DestinationExists {
         /// The path.
         path: String,
     },
     /// A directory cannot be moved into itself.
-    #[error("Error: The directory {old_path} cannot be moved to {new_path}, which lies in it")]
+    #[error(
+        "Error: The directory {} cannot be moved to {}, which lies in it",
+        Repeated(old_path),
+        Repeated(new_path)
+    )]
     IntoItself {
         /// Where it is.
         old_path: String,
@@ -74,15 +79,16 @@ pub enum FileError {
         new_path: String,
     },
     /// A file that is too long to be viewed.
-    #[error("File {path} exceeds maximum line limit of 999,999 lines.")]
+    #[error("File {} exceeds maximum line limit of 999,999 lines.", Repeated(path))]
     TooManyLines {
         /// The path.
         path: String,
     },
     /// The text to be replaced is not there.
     #[error(
-        "No replacement was performed, old_str `{}` did not appear verbatim in {path}.",
-        Repeated(old_str)
+        "No replacement was performed, old_str `{}` did not appear verbatim in {}.",
+        Repeated(old_str),
+        Repeated(path)
     )]
     NotInFile {
         /// The path.
@@ -100,7 +106,8 @@ pub enum FileError {
     NotUnique {
         /// The text.
         old_str: String,
-        /// The lines in which it begins, counted from 1; the first 20.
+        /// The lines in which it begins, counted from 1, each once; if there are more than 20, the first 21, the
+        /// last of which the message leaves out.
         lines: Vec<usize>,
     },
     /// No line has this number.
@@ -176,7 +183,7 @@ struct Absent<'a>(&'a str, FileVerb);
 
 impl fmt::Display for Absent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Absent(path, verb) = self;
+        let (path, verb) = (Repeated(self.0), self.1);
         match verb {
             FileVerb::View => write!(f, "The path {path} does not exist. Please provide a valid path."),
             FileVerb::StrReplace => {
@@ -202,7 +209,8 @@ struct Numbers<'a>(&'a [usize]);
 
 impl fmt::Display for Numbers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
-        f.write_str(&numbers.join(", "))
+        let numbers: Vec<String> = self.0.iter().take(LINES_TOLD_MAX).map(usize::to_string).collect();
+        f.write_str(&numbers.join(", "))?;
+        if self.0.len() > LINES_TOLD_MAX { f.write_str(", …") } else { Ok(()) }
     }
 }

@@ -104,11 +104,12 @@ fn what_is_too_long_together_or_alone_says_what_it_leaves_out() {
     assert_eq!((&recent.structured["total"], &recent.structured["left_out"]), (&json!(5), &json!(4)));
     let huge = &recent.structured["episodes"][0];
     assert_eq!((&huge["cut"], huge["value"].as_str().map(chars)), (&json!(true), Some(ANSWER_MAX)));
-    let told = "(showing 1 of 5 episodes — call episodic_recent with a larger limit, or with `at` for earlier ones.)";
+    let told = "(showing episodes 1 to 1 of 5 — call episodic_recent with offset 1 for the rest.)";
     assert!(recent.text.ends_with(told));
     let found = tools.call("episodic_search", &json!({"prefix": "e/", "limit": 3}));
     assert_eq!((&found.structured["total"], &found.structured["left_out"]), (&json!(4), &json!(2)));
-    assert!(found.text.contains("(showing 2 of 4 episodes — call episodic_search"));
+    let told = "(showing episodes 1 to 2 of 4 — call episodic_search with offset 2 for the rest.)";
+    assert!(found.text.ends_with(told));
     let hits = tools.call("vector_search", &json!({"query": "fox"}));
     assert_eq!((&hits.structured["rows"], &hits.structured["left_out"]), (&json!(4), &json!(2)));
     assert!(hits.text.contains("\n(2 more are left out, because they are too long together"));
@@ -131,6 +132,76 @@ fn what_is_too_long_together_or_alone_says_what_it_leaves_out() {
     for answer in [recent, found, hits, hit, shown] {
         assert!(chars(&answer.text) < ANSWER_MAX + 500, "{}", chars(&answer.text));
     }
+}
+
+#[test]
+fn all_episodes_are_reached_in_parts() {
+    let store = store();
+    let ring = store.root().episodic("main").expect("a name");
+    for n in 0..250 {
+        ring.record(&format!("e/{n}"), &Json::object()).expect("recorded");
+    }
+    let tools = Checked::new(&store.root());
+    let oldest_first: Vec<String> = (0..250).map(|n| format!("e/{n}")).collect();
+    let newest_first: Vec<String> = oldest_first.iter().rev().cloned().collect();
+    for (tool, prefix, expected) in
+        [("episodic_search", Some("e/"), oldest_first), ("episodic_recent", None, newest_first)]
+    {
+        let (mut seen, mut left) = (Vec::new(), 1);
+        while left > 0 {
+            let mut arguments = json!({"limit": 100, "offset": seen.len()});
+            if let Some(prefix) = prefix {
+                arguments["prefix"] = prefix.into();
+            }
+            let part = tools.call(tool, &arguments);
+            let episodes = part.structured["episodes"].as_array().expect("episodes").clone();
+            seen.extend(episodes.iter().filter_map(|episode| episode["key"].as_str().map(str::to_owned)));
+            left = part.structured["left_out"].as_u64().expect("a number");
+        }
+        assert_eq!(seen, expected, "{tool}");
+    }
+    assert_eq!(tools.text("episodic_recent", &json!({"offset": 250})), "(no episodes there)");
+}
+
+#[test]
+fn metadata_that_is_too_long_for_an_answer_is_cut_and_says_so() {
+    let store = store();
+    let tools = Checked::new(&store.root());
+    let metadata = json!({"text": "m".repeat(90_000)});
+    tools.call("vector_upsert", &json!({"id": "v", "text": "fox", "metadata": metadata}));
+    let hit = tools.call("vector_search", &json!({"query": "fox"})).structured["hits"][0].clone();
+    assert_eq!((&hit["cut"], hit["metadata"].as_str().map(chars)), (&json!(true), Some(ANSWER_MAX)));
+}
+
+/// `at` names frames: a cut between two versions of one frame would leave the rest out of reach.
+#[test]
+fn a_history_is_cut_between_frames() {
+    let store = store();
+    let write = |bodies: &[&str]| {
+        let saved = |tx: &mnemolog::Tx| {
+            bodies.iter().try_for_each(|body| tx.notes().remember("k", "s", body).map(drop))
+        };
+        store.root().exclusive(saved).expect("written");
+    };
+    write(&["one", "two", "three"]);
+    write(&["four"]);
+    let tools = Checked::new(&store.root());
+    let two = tools.call("memory_history", &json!({"key": "k", "limit": 2}));
+    let frames = |answer: &Value| -> Vec<u64> {
+        let versions = answer["versions"].as_array().expect("versions");
+        versions.iter().filter_map(|version| version["frame"].as_u64()).collect()
+    };
+    assert_eq!((frames(&two.structured), &two.structured["more"]), (vec![2, 1, 1, 1], &json!(false)));
+    let long = "word ".repeat(100);
+    write(&vec![long.as_str(); 200]);
+    write(&["last"]);
+    let part = tools.call("memory_history", &json!({"key": "k", "limit": 2}));
+    assert_eq!(frames(&part.structured), [4], "what does not fit as a whole comes with the next call");
+    assert!(part.text.ends_with("call memory_history with at 3 for them.)"), "{}", part.text);
+    let part = tools.call("memory_history", &json!({"key": "k", "limit": 2, "at": 3}));
+    assert!(part.structured["more"] == true && frames(&part.structured).len() > 50);
+    let told = "(more versions of frame 3 are left out, and older ones — call memory_history with at 2 for the older ones.)";
+    assert!(part.text.ends_with(told));
 }
 
 /// G6: text that would pass for an instruction or for another line.

@@ -265,14 +265,11 @@ fn a_history_names_frames_authors_and_what_is_older() {
     let all = tools.call("memory_history", &json!({"key": "k"}));
     let heads: Vec<&str> = all.text.lines().filter(|line| line.starts_with("- ")).collect();
     assert_eq!(heads.len(), 4);
-    assert!(
-        heads[0].starts_with("- frame 4, ") && heads[0].ends_with("Z, forget, agent scribe, session monday")
-    );
-    assert!(
-        heads[1].starts_with("- frame 3, ") && heads[1].ends_with(", session monday: three"),
-        "{}",
-        heads[1]
-    );
+    // Whoever wrote, and with which tool, stands in the history.
+    let newest = "Z, forget, agent scribe, session monday, tool memory_forget";
+    assert!(heads[0].starts_with("- frame 4, ") && heads[0].ends_with(newest), "{}", heads[0]);
+    let before = ", session monday, tool memory_remember: three";
+    assert!(heads[1].starts_with("- frame 3, ") && heads[1].ends_with(before), "{}", heads[1]);
     let two = tools.call("memory_history", &json!({"key": "k", "limit": 2}));
     assert!(two.text.ends_with("\n(older versions are left out — call memory_history with at 2 for them.)"));
     assert_eq!(

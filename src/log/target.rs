@@ -93,7 +93,7 @@ pub(super) fn is_stated(disk: &dyn Disk) -> Result<bool> {
 }
 
 /// Takes away what a fork or first backup that failed has made, unless it was stated: then it is a store.
-pub(super) fn clear(disk: &dyn Disk, before: Option<&[String]>) {
+fn clear(disk: &dyn Disk, before: Option<&[String]>) {
     let mine = |name: &str| !before.is_some_and(|names| names.iter().any(|before| before == name));
     if !matches!(is_stated(disk), Ok(false)) {
         return;

@@ -48,7 +48,7 @@ pub(crate) use workspace::{Source, Written};
 use crate::codec::segment::StoreId;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::{Error, Recovery, Result};
-use crate::log::{CatchUp, Files, Fold, Index, Log, LogSize, Mode, Reader, Stay, Turn};
+use crate::log::{CatchUp, Files, Fold, Glance, Index, Log, LogSize, Mode, Reader, Stay, Turn};
 use crate::position::{Frame, Time};
 use crate::replay::checkpoint::Checkpoints;
 use crate::replay::steps::Step;
@@ -224,11 +224,13 @@ impl Store {
         }
     }
 
-    /// Folds what other processes have appended, and answers the last frame. A store that is open for reading
-    /// takes no lock for it; one of many writers does; the only writer has nothing to look for.
+    /// Folds what other processes have appended, and answers the last frame. It waits for no writer: a store that is
+    /// open for reading takes no lock for it; one of many writers takes it where it is free and the last holder left
+    /// something to mend; the only writer has nothing to look for. One of many writers shows of what others appended
+    /// what is durable, as [`Store::durable`] says.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where frames are missing that were promised; [`Error::Locked`]; [`Error::Poisoned`];
+    /// [`Error::Damaged`] where frames are missing that were promised; [`Error::Poisoned`];
     /// [`Error::Closed`]; [`Error::NoSuchStore`] and [`Error::OtherStore`] where the directory was replaced;
     /// [`Error::Io`]. What was known stays as it was.
     pub fn refresh(&self) -> Result<Frame> {
@@ -371,8 +373,21 @@ impl Inner {
     /// As [`Store::refresh`].
     fn refresh(&self) -> Result<()> {
         match &self.log {
-            Access::Write(_) => self.begin(Stay::Commit).map(drop),
+            Access::Write(log) => self.glance(log),
             Access::Read(reader) => reader.refresh(&mut Newer::of(self)),
+        }
+    }
+
+    /// Reads never wait for a writer. Where a look without the lock leaves something open, the lock may be free.
+    fn glance(&self, log: &Log) -> Result<()> {
+        let seen = log.glance(&mut Newer::of(self))?;
+        if seen == Glance::All {
+            return Ok(());
+        }
+        match log.settle(&mut Newer::of(self)) {
+            Err(Error::Locked { .. }) if seen == Glance::Promised => Ok(()),
+            Err(Error::Locked { .. }) => log.serve(&mut Newer::of(self)),
+            settled => settled,
         }
     }
 

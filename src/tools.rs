@@ -193,8 +193,7 @@ impl Toolbox {
     }
 
     /// Calls a tool. Arguments are a JSON object; null counts as one without a field. What other processes
-    /// wrote is taken in first: over a store of many writers, a read takes the lock for a moment, too, and fails as
-    /// one that is locked if another process keeps it. Blocks until a write is acknowledged.
+    /// wrote is taken in first; a read waits for none of them. Blocks until a write is acknowledged.
     ///
     /// Over a store that was damaged when it was opened for reading, what stands before the damage is answered, and a
     /// line of the text says so.

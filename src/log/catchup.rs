@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::found::Found;
 use super::recover::{self, Checked, Fold, Opening};
 use super::{Files, Index, intent, promise};
-use crate::codec::frame::{FRAME_HEADER_BYTES, FrameHeader, FrameKind};
+use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::codec::segment::StoreId;
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
@@ -78,6 +78,24 @@ impl Place {
     }
 }
 
+impl Checked {
+    /// Whether all was taken in that is wanted.
+    pub(super) fn is_enough(&self) -> bool {
+        self.until.is_some_and(|until| self.chain.number >= until)
+    }
+
+    /// Whether a frame stands behind all that is wanted.
+    pub(super) fn is_beyond(&mut self, frame: &CheckedFrame<'_>) -> bool {
+        let commit = frame.header.kind == FrameKind::Commit;
+        let beyond = self
+            .until
+            .is_some_and(|until| frame.header.number > until || (!commit && frame.header.number == until));
+        // Behind a seal stands another file, or somebody is about to make it.
+        self.more |= beyond && (commit || frame.header.kind == FrameKind::Seal);
+        beyond
+    }
+}
+
 /// Whether every file is the one at its path, and the last frame is as it was when it was checked.
 fn unchanged(disk: &dyn Disk, segments: &[Arc<Segment>], place: &Place) -> Result<bool> {
     for segment in segments {
@@ -133,7 +151,7 @@ fn go_on(
     options: SegmentOptions,
     files: &Files,
     place: &Place,
-    access: Access,
+    (access, until): (Access, Option<Frame>),
     fold: &mut dyn Fold,
 ) -> Result<Option<Checked>> {
     let segments = files.now().to_vec();
@@ -143,11 +161,13 @@ fn go_on(
     let known = segments.last().map(|segment| segment.id());
     let mut found = Found::look(disk, access)?;
     found.files.retain(|(id, _)| Some(*id) > known);
-    let mut checked = place.checked(segments);
+    let mut checked = Checked { until, ..place.checked(segments) };
     if checked.sealed.is_none() {
         checked.resume(fold)?;
     }
-    if !found.files.is_empty() {
+    if checked.is_enough() {
+        checked.more |= !found.files.is_empty();
+    } else if !found.files.is_empty() {
         if checked.sealed.is_none() {
             return Ok(None);
         }
@@ -172,7 +192,7 @@ pub(super) fn for_writing(
         return Ok(None);
     }
     let Some(promise) = promise::read(&**disk)?.filter(|d| d.store == place.store) else { return Ok(None) };
-    let Some(mut checked) = go_on(&**disk, options, files, place, Access::Write, fold)? else {
+    let Some(mut checked) = go_on(&**disk, options, files, place, (Access::Write, None), fold)? else {
         return Ok(None);
     };
     if checked.stop.is_some() || promise.frame != checked.chain.number {
@@ -208,7 +228,7 @@ pub(super) fn for_reading(
     fold: &mut dyn Fold,
 ) -> Result<Caught> {
     let quick = intent::read(disk)?.is_none();
-    let go_on = |fold: &mut dyn Fold| match go_on(disk, options, files, place, Access::Read, fold) {
+    let go_on = |fold: &mut dyn Fold| match go_on(disk, options, files, place, (Access::Read, None), fold) {
         Err(e) if is_gone(&e) => Ok(None),
         other => other,
     };
@@ -232,4 +252,44 @@ pub(super) fn for_reading(
         Some(damage) => Err(damage.into()),
         None => same_store(disk, place.store, opening.store).map(|()| Caught::Anew(Box::new(opening))),
     }
+}
+
+/// A writer's look without the lock: what is promised, and whether a commit stands behind that. The last file it finds
+/// can be appended to. `None`: only an opening can tell.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn beside_writers(
+    disk: &dyn Disk,
+    options: SegmentOptions,
+    files: &Files,
+    place: &Place,
+    fold: &mut dyn Fold,
+) -> Result<Option<(Caught, bool)>> {
+    if intent::read(disk)?.is_some() {
+        return Ok(None);
+    }
+    // One that is torn may be whole a moment later.
+    let promise = match promise::read(disk)? {
+        None => promise::read(disk)?,
+        some => some,
+    };
+    let Some(promise) = promise.filter(|d| d.store == place.store).map(|d| d.frame) else { return Ok(None) };
+    let until = promise.max(place.chain.number);
+    let checked = match go_on(disk, options, files, place, (Access::Write, Some(until)), fold) {
+        Err(e) if is_gone(&e) => None,
+        checked => checked?,
+    };
+    let Some(checked) = checked else { return Ok(None) };
+    let behind = Place::of(&checked);
+    if !checked.is_enough() || !unchanged(disk, &checked.segments, &behind)? || intent::read(disk)?.is_some()
+    {
+        return Ok(None);
+    }
+    let more = checked.more;
+    if checked.end == place.end && checked.segments.len() == files.now().len() {
+        return Ok(Some((Caught::Same { promised: promise }, more)));
+    }
+    let found = More { place: behind, segments: checked.segments, index: checked.index, promised: promise };
+    Ok(Some((Caught::More(found), more)))
 }

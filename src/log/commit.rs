@@ -58,6 +58,8 @@ pub(super) struct Tail {
     pub(super) place: Place,
     /// Whether `log/` was synced by this opening since the segment got its name.
     pub(super) dir_synced: bool,
+    /// Whether this is what a look without the lock served, and the log must be opened anew to append.
+    pub(super) served: bool,
     pub(super) writer: u32,
 }
 
@@ -81,6 +83,8 @@ pub struct Log {
     pub(super) durable_file: Mutex<Arc<dyn File>>,
     /// The lock, and who writes under it.
     pub(super) group: Group,
+    /// Held by whoever looks what others appended, until it is known. Taken before `tail`.
+    pub(super) looking: Mutex<()>,
     /// Held by whoever changes which files the store has: a change of several files, a checkpoint. Taken before
     /// `tail`.
     pub(super) shape: Mutex<()>,
@@ -134,6 +138,7 @@ impl Log {
             closed: AtomicBool::new(false),
             durable_file: Mutex::new(durable_file),
             group: Group::new(writers, lock_wait, lock),
+            looking: Mutex::new(()),
             shape: Mutex::new(()),
         })
     }

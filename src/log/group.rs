@@ -35,6 +35,8 @@ struct State {
     sections: usize,
     /// Set while the first member takes the lock and looks, and from the group's first sync to its end.
     shut: bool,
+    /// Set from the end of the first member's look to the end of the group: its members append, and nobody else.
+    open: bool,
 }
 
 /// Membership in a group: the right to decide, append and sync. With one writing process it is free.
@@ -103,6 +105,11 @@ impl Group {
         locked(&self.state).lock.is_some()
     }
 
+    /// Whether members of a group may be appending, and nobody else.
+    pub(super) fn is_open(&self) -> bool {
+        locked(&self.state).open
+    }
+
     /// Lets go of a lock that was held for life.
     pub(super) fn release(&self) {
         if self.holds_for_life() {
@@ -112,8 +119,8 @@ impl Group {
 
     /// Joins the group under way, or says that a new one begins with the caller. `None` after the wait: the lock is
     /// held by a group of this process that takes nobody in, or one of its threads waits for it or looks.
-    fn join(&self, stay: Stay) -> Option<Joined> {
-        let until = Instant::now().checked_add(self.lock_wait);
+    fn join(&self, wait: Duration, stay: Stay) -> Option<Joined> {
+        let until = Instant::now().checked_add(wait);
         let mut state = locked(&self.state);
         loop {
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
@@ -134,7 +141,7 @@ impl Group {
 
     fn open(&self, lock: Lock) {
         let mut state = locked(&self.state);
-        (state.lock, state.shut) = (Some(lock), false);
+        (state.lock, state.shut, state.open) = (Some(lock), false, true);
         self.changed.notify_all();
     }
 
@@ -143,7 +150,7 @@ impl Group {
         state.members -= 1;
         state.sections -= usize::from(section);
         if state.members == 0 {
-            (state.lock, state.shut) = (None, false);
+            (state.lock, state.shut, state.open) = (None, false, false);
             self.changed.notify_all();
         }
     }
@@ -164,12 +171,22 @@ impl Log {
     /// # Errors
     /// [`Error::Locked`] after the wait; [`Error::Poisoned`]; [`Error::Closed`]; as [`super::open`].
     pub fn join(&self, stay: Stay, catch_up: &mut dyn CatchUp) -> Result<Turn<'_>> {
+        self.join_within(self.group.lock_wait(), stay, catch_up)
+    }
+
+    /// As [`Log::join`], with a wait of the caller's.
+    pub(super) fn join_within(
+        &self,
+        wait: Duration,
+        stay: Stay,
+        catch_up: &mut dyn CatchUp,
+    ) -> Result<Turn<'_>> {
         self.check_poison()?;
         let group = &self.group;
         if group.holds_for_life() {
             return Ok(Turn { group: None, section: false });
         }
-        let Some(Joined { first, section, left }) = group.join(stay) else {
+        let Some(Joined { first, section, left }) = group.join(wait, stay) else {
             // Who waits here waits behind a thread of this process, which may itself wait for another process.
             let held = LockError::Held { holder: Holder::named(&*self.disk) };
             return Err(lock_error(&*self.disk, held));
@@ -177,6 +194,8 @@ impl Log {
         let turn = Turn { group: Some(group), section };
         if first {
             let lock = self.disk.lock(left).map_err(|e| lock_error(&*self.disk, e))?;
+            // A look without the lock must not install what it found once others of this process append.
+            let _looking = locked(&self.looking);
             group.open(self.look(lock, catch_up)?);
         }
         Ok(turn)
@@ -184,15 +203,18 @@ impl Log {
 
     /// Folds what others appended; the lock is held, and nobody in this process appends.
     fn look(&self, lock: Lock, catch_up: &mut dyn CatchUp) -> Result<Lock> {
-        let place = locked(&self.tail).as_ref().map(|tail| tail.place.clone()).ok_or(Error::Closed)?;
-        let quick = {
+        let place = |tail: &Tail| (tail.place.clone(), tail.served);
+        let (place, served) = locked(&self.tail).as_ref().map(place).ok_or(Error::Closed)?;
+        let quick = if served {
+            None
+        } else {
             let fold = catch_up.fold();
             catchup::for_writing(&self.disk, self.options, &self.files, &place, self.durable(), fold)?
         };
         match quick {
             Some(Caught::Same { .. }) => Ok(lock),
             Some(Caught::More(more)) => {
-                catch_up.install(&mut || self.install(&more));
+                self.take_in(&more, catch_up);
                 Ok(lock)
             }
             Some(Caught::Anew(_)) | None => {
@@ -209,9 +231,16 @@ impl Log {
         }
     }
 
-    fn install(&self, more: &More) {
+    /// Makes frames behind the known ones known, and the state folded from them the store's.
+    pub(super) fn take_in(&self, more: &More, catch_up: &mut dyn CatchUp) {
+        // Taken before the state, as a commit does.
         let mut tail = locked(&self.tail);
-        let Some(tail) = tail.as_mut() else { return };
+        if let Some(tail) = tail.as_mut() {
+            catch_up.install(&mut || self.install(more, tail));
+        }
+    }
+
+    fn install(&self, more: &More, tail: &mut Tail) {
         let Some(segment) = more.segments.last() else { return };
         {
             // Held over both: who looks into the index takes the files of the same log.
@@ -232,26 +261,23 @@ impl Log {
     fn replace(&self, opening: Opening, writing: Writing, catch_up: &mut dyn CatchUp) -> Lock {
         let Writing { tail, lock, durable_file } = writing;
         let mut parts = Some((opening, tail));
-        catch_up.install(&mut || {
-            if let Some((opening, tail)) = parts.take() {
-                self.take_over(opening, tail, &mut locked(&self.tail));
-            }
-        });
+        {
+            let mut slot = locked(&self.tail);
+            catch_up.install(&mut || {
+                if let Some((opening, tail)) = parts.take() {
+                    self.take_over(opening, tail, &mut slot);
+                }
+            });
+        }
         *locked(&self.durable_file) = durable_file;
         lock
     }
 
     /// Goes on with a log that was opened anew; `slot` is the content of `tail`.
     pub(super) fn take_over(&self, opening: Opening, tail: Tail, slot: &mut Option<Tail>) {
-        {
-            let mut index = locked(&self.index);
-            self.files.replace(opening.files.now().to_vec());
-            *index = opening.index;
-        }
         let (segment, offset) = (tail.segment.id().first(), tail.place.end);
-        *locked(&self.mark) = Mark { frame: tail.place.chain.number, segment, offset };
-        self.durable.store(opening.durable.0, Ordering::Release);
-        self.wake();
+        let mark = Mark { frame: tail.place.chain.number, segment, offset };
+        self.go_on_with(opening.files.now().to_vec(), opening.index, mark, opening.durable.0);
         // A log that was closed meanwhile stays closed.
         if let Some(old) = slot {
             *old = tail;

@@ -324,6 +324,10 @@ pub(super) struct Checked {
     pub(super) promised: Option<Durable>,
     /// The highest promise of a frame or of DURABLE.
     pub(super) promise: Frame,
+    /// The last commit to take in, and no marker behind it; none takes in all there is.
+    pub(super) until: Option<Frame>,
+    /// A commit stands behind that one, or a file that may hold some.
+    pub(super) more: bool,
     pub(super) unproven: Unproven,
     pub(super) index: Index,
 }
@@ -344,6 +348,8 @@ impl Checked {
             stop: None,
             promise: promised.map_or(Frame::ZERO, |d| d.frame),
             promised,
+            until: None,
+            more: false,
             unproven: Unproven::default(),
             index: Index::default(),
         }
@@ -420,6 +426,9 @@ impl Checked {
                 break;
             }
             self.walk(Arc::new(segment), FRAMES_START, fold)?;
+            if self.is_enough() {
+                break;
+            }
             let missing = match (self.sealed, last) {
                 (None, false) => Some(NO_SEAL),
                 (_, true) if id.is_base() => Some(("log", "a segment behind the base", "its end")),
@@ -496,6 +505,7 @@ impl Checked {
             match walk.step()? {
                 Step::End => break None,
                 Step::Bad(reason) => break Some(stop(reason)),
+                Step::Frame { frame, .. } if self.is_beyond(&frame) => break None,
                 Step::Frame { offset, frame, bytes } => {
                     if let Err(reason) = self.follow(&frame, offset, base) {
                         break Some(stop(reason));

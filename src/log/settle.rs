@@ -154,6 +154,7 @@ pub(super) fn settle(
         segment,
         place: Place::of(&checked),
         dir_synced: false,
+        served: false,
         writer: random_writer(&**disk)?,
     };
     Ok(Opening {

@@ -18,6 +18,7 @@ mod format;
 mod flips;
 mod fork;
 mod fuzzing;
+mod glance;
 mod log;
 #[cfg(feature = "mcp")]
 mod mcp;

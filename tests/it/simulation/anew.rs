@@ -71,13 +71,20 @@ impl World {
         }
     }
 
-    /// Sees what others wrote. Answers whether it could.
-    fn catches_up(&mut self, process: usize, store: &Store) -> Check<bool> {
+    /// Sees what others wrote. Answers whether it sees all there is.
+    pub(super) fn catches_up(&mut self, process: usize, store: &Store) -> Check<bool> {
         let disk = self.writers[process].disk.clone();
         match store.refresh() {
             Ok(last) if disk.is_alive() => {
-                self.truth.found(last.0, &|| held(&disk, store), true)?;
-                Ok(true)
+                // Beside the only writer nobody can tell what becomes of that one's frames above the promise.
+                if !self.disk.is_locked() && last.0 >= self.truth.last() {
+                    return self.truth.found(last.0, &|| held(&disk, store), true).map(|()| true);
+                }
+                ensure!(last.0 >= self.truth.durable, "frame {last} is the last that a writer sees");
+                let held = held(&disk, store);
+                let differs = self.truth.state(last.0).zip(held).is_some_and(|(is, held)| **is != held);
+                ensure!(!differs, "a writer looks, and frame {last} holds something else");
+                Ok(false)
             }
             Ok(_) => Ok(false),
             Err(e) => {

@@ -77,7 +77,9 @@ pub(crate) enum Action {
     Kill { process: usize },
     /// A reader looks at everything, in a store that it opens or refreshes.
     Read { reader: usize },
-    /// In the middle of the next sync, a reader refreshes.
+    /// One of many writers looks at what the others wrote.
+    Look { process: usize },
+    /// In the middle of the next sync, a reader refreshes, or one of many writers where there are no more readers.
     Peek { reader: usize },
     /// A process looks into the past.
     Past { process: usize, at: u64 },
@@ -223,7 +225,7 @@ impl Draw {
     fn action(&mut self) -> Action {
         let process = self.process();
         let reader = self.rng.below(READERS as u64) as usize;
-        match self.rng.below(56) {
+        match self.rng.below(59) {
             0..=4 => Action::Read { reader },
             5 => Action::Past { process, at: self.rng.next() },
             6 | 7 => {
@@ -238,7 +240,7 @@ impl Draw {
             }
             12 | 13 => self.fault(),
             14 => Action::Evict { seed: self.rng.next() },
-            15 => Action::Peek { reader },
+            15 => Action::Peek { reader: self.rng.below(READERS as u64 + self.processes) as usize },
             16 => Action::Repair { process },
             17 | 18 => {
                 let step = Step::random_back(&mut self.rng, mnemolog::Frame(1 << 30));
@@ -252,6 +254,7 @@ impl Draw {
             28..=30 => self.erase(),
             31 | 32 => Action::Backup { process, seed: self.rng.next() },
             33..=35 => self.reembed(),
+            36..=38 => Action::Look { process },
             _ => Action::Write { process, at: self.rng.below(2) as usize, step: Step::random(&mut self.rng) },
         }
     }

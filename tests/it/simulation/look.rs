@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mnemolog::{Error, Frame, TailEvent};
 
+use super::history::Kind;
 use super::truth::Check;
 use super::world::{World, ensure, held};
 use crate::model;
@@ -43,8 +44,26 @@ impl World {
         }
     }
 
-    pub(super) fn arm_peek(&mut self) -> Option<Peeked> {
-        let reader = self.readers[self.peek.take()?].store.clone()?;
+    /// One of many writers looks at what the others wrote.
+    pub(super) fn look(&mut self, process: usize) -> Check {
+        let own = &self.writers[process];
+        let many = own.kind == Kind::Many && !own.poisoned;
+        let calm = many && self.rotten.is_none() && self.erasing.is_none();
+        let Some(store) = own.store.clone().filter(|_| calm) else { return Ok(()) };
+        self.counts.met("looks of a writer");
+        self.catches_up(process, &store).map(drop)
+    }
+
+    pub(super) fn arm_peek(&mut self, writes: usize) -> Option<Peeked> {
+        let who = self.peek.take()?;
+        let reader = match self.readers.get(who) {
+            Some(reader) => reader,
+            None => {
+                let many = |at: &usize| *at != writes && self.writers[*at].kind == Kind::Many;
+                self.writers.get(Some(who - self.readers.len()).filter(many)?)?
+            }
+        };
+        let reader = reader.store.clone().filter(|_| !reader.poisoned)?;
         let seen = Arc::new(Mutex::new(None));
         let (shared, disk) = (seen.clone(), self.disk.clone());
         self.disk.meanwhile(0, move || {

@@ -141,6 +141,7 @@ impl World {
             Action::Close { process } => self.close(*process)?,
             Action::Kill { process } => self.kill(*process),
             Action::Read { reader } => self.read(*reader)?,
+            Action::Look { process } => self.look(*process)?,
             Action::Peek { reader } => self.peek = Some(*reader),
             Action::Past { process, at } => self.past(*process, *at)?,
             Action::Back { process, at, step } => self.back(*process, *at, step)?,
@@ -298,7 +299,7 @@ impl World {
             return self.refused(process, &store);
         }
         let (before, segments) = (store.appended(), store.log_size().segments);
-        let peeked = self.arm_peek();
+        let peeked = self.arm_peek(process);
         let disk = self.writers[process].disk.clone();
         let done = store.workspace(WORKSPACES[at]).and_then(|workspace| step.take(&workspace));
         self.disk.meanwhile(u64::MAX, || ());

@@ -92,7 +92,8 @@ fn serve(args: &Serve, context: &Context) -> Result<Exit> {
     }
     let (store, memory) = open(&args.offer, context)?;
     let server = Server::new(memory);
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .max_blocking_threads(server::CALLS_MAX + 4)
         .build()

@@ -157,6 +157,38 @@ fn a_request_that_is_given_up_frees_its_place() {
 }
 
 #[test]
+fn a_call_that_waits_holds_up_nothing_else() {
+    let place = Place::new();
+    place.done(&["remember", "a", "--summary", "s", "--body", "b"]);
+    let mut session = place.serve();
+    let other = mnemolog::Options::new().writers(mnemolog::Writers::Many).open(place.store()).expect("opens");
+    let waiting = other
+        .root()
+        .exclusive(|_| {
+            // The server waits for this process's lock as often as it takes calls at a time.
+            let arguments = json!({"key": "late", "summary": "s", "body": "b"});
+            let call = json!({"name": "memory_remember", "arguments": arguments});
+            let waiting: Vec<u64> = std::iter::repeat_with(|| {
+                let (id, request) = session.request("tools/call", call.clone());
+                session.send(&request);
+                id
+            })
+            .take(20)
+            .collect();
+            for _ in 0..50 {
+                session.ask("ping", json!({}));
+                assert_eq!(session.recall("a"), "b");
+            }
+            Ok::<_, mnemolog::Error>(waiting)
+        })
+        .expect("an empty section");
+    let mut answered: Vec<u64> =
+        waiting.iter().map(|_| session.hear()["id"].as_u64().expect("an id")).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, waiting);
+}
+
+#[test]
 fn a_line_of_50_mb_is_refused_and_costs_no_more_than_a_buffer() {
     let place = Place::new();
     let mut session = place.serve();

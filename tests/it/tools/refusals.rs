@@ -253,13 +253,16 @@ fn a_store_that_was_closed_or_is_locked_says_so() {
     assert_eq!(tools.call("memory_recall", &json!({"key": "k"})).expect("reads go on").text, "b");
     let many = || Options::new().writers(Writers::Many).lock_wait(Duration::from_millis(20));
     let [holder, waiting] = [many(), many()].map(|options| options.open(dir.path()).expect("opens"));
-    let list = || Toolbox::new(&waiting.root()).call("memory_list", &json!({}));
-    let held = holder.root().exclusive(|_| Ok::<_, Error>(list())).expect("an empty section");
-    let error = held.expect_err("another holds the lock");
+    let tools = Toolbox::new(&waiting.root());
+    let (list, forget) = (|| tools.call("memory_list", &json!({})), json!({"key": "k"}));
+    let held = || Ok::<_, Error>((list(), tools.call("memory_forget", &forget)));
+    let (read, wrote) = holder.root().exclusive(|_| held()).expect("an empty section");
+    assert_eq!(read.expect("a read needs no lock").text, "- k: s");
+    let error = wrote.expect_err("another holds the lock");
     assert_eq!(error.kind, ToolErrorKind::StoreFailed);
     assert!(matches!(error.cause, Some(Error::Locked { .. })));
     assert!(error.text.ends_with("the same call may succeed later"), "{error}");
-    assert_eq!(list().expect("the lock is free").text, "- k: s");
+    assert!(tools.call("memory_forget", &forget).is_ok(), "the lock is free");
 }
 
 /// An embedder of a remote model that does not answer.

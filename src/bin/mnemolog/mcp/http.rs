@@ -2,15 +2,17 @@
 //!
 //! Owns the door: the address, which must be loopback; the token, which every request must bring; the bounds on
 //! connections and on what they send. `rmcp` speaks streamable HTTP behind it, without sessions, so nothing is kept
-//! between two requests. It also holds the `Host` and the `Origin` of a request against what may be there, so that no
+//! between two requests: a client that begins is given an id that holds the name it gives itself, and brings it with
+//! every later request. `rmcp` also holds the `Host` and the `Origin` of a request against what may be there, so that no
 //! page in a browser can call.
 //!
 //! Invariant: before the token is checked, nothing of a request's body is read.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -22,6 +24,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, WWW_AUTHENTICATE
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -34,6 +37,9 @@ use super::stdio::{LINE_BYTES_MAX, ROOM, UNIT_BYTES, told_to_end};
 use crate::exit::{Exit, Refusal};
 use crate::output;
 use crate::render;
+
+/// Where a client that began brings its id.
+const SESSION_ID: &str = "mcp-session-id";
 
 /// The one path that there is.
 const PATH: &str = "/mcp";
@@ -77,6 +83,18 @@ pub(super) struct Door {
 
 type Body = BoxBody<Bytes, Infallible>;
 type Service = StreamableHttpService<Server, NeverSessionManager>;
+
+/// Who sends a request: a part of its head, for whoever answers it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sender(Arc<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    /// The name in the id that the request brings.
+    name: Option<String>,
+    /// The name that it begins with.
+    begins: OnceLock<String>,
+}
 
 /// What a connection needs.
 struct Guard {
@@ -208,7 +226,7 @@ impl Guard {
         let _ = connection.await;
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
         }
@@ -228,7 +246,14 @@ impl Guard {
         let Ok(_room) = self.room.acquire_many(u32::try_from(units).unwrap_or(u32::MAX)).await else {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
         };
-        self.service.handle(request).await
+        let id = request.headers_mut().remove(SESSION_ID);
+        let sender = Sender::new(id.as_ref().and_then(|id| id.to_str().ok()));
+        request.extensions_mut().insert(sender.clone());
+        let mut answer = self.service.handle(request).await;
+        if let Some(id) = sender.session_id().and_then(|id| HeaderValue::try_from(id).ok()) {
+            answer.headers_mut().insert(SESSION_ID, id);
+        }
+        answer
     }
 
     /// Whether the header brings the token. How long that takes says nothing of where they differ.
@@ -239,6 +264,34 @@ impl Guard {
         let (given, token) = (given.trim().as_bytes(), self.token.as_bytes());
         let differ = given.iter().zip(token).fold(0, |differ, (a, b)| differ | (a ^ b));
         scheme.eq_ignore_ascii_case("bearer") && given.len() == token.len() && differ == 0
+    }
+}
+
+impl Sender {
+    fn new(id: Option<&str>) -> Sender {
+        let name = id.and_then(|id| {
+            let (_, name) = id.split_once('.')?;
+            percent_decode_str(name).decode_utf8().ok().map(Cow::into_owned)
+        });
+        Sender(Arc::new(Said { name, begins: OnceLock::new() }))
+    }
+
+    /// The name that the sender gave itself when it began.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Begins with a name.
+    pub(super) fn begin(&self, name: &str) {
+        // A request begins once; a second name in it changes nothing.
+        let _ = self.0.begins.set(name.chars().take(memory::AGENT_CODE_POINTS_MAX).collect());
+    }
+
+    /// The id for a sender that begins: random, and the name behind it.
+    fn session_id(&self) -> Option<String> {
+        let name = self.0.begins.get()?;
+        let random = u128::from_le_bytes(memory::random().ok()?);
+        Some(format!("{random:032x}.{}", utf8_percent_encode(name, NON_ALPHANUMERIC)))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::context;
 const AGENTS_MAX: usize = 32;
 
 /// How much of a client's name the history keeps, in code points.
-const AGENT_CODE_POINTS_MAX: usize = 100;
+pub(super) const AGENT_CODE_POINTS_MAX: usize = 100;
 
 /// A store as it is served.
 pub(super) struct Memory {

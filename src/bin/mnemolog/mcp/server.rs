@@ -9,20 +9,22 @@
 
 use std::sync::Arc;
 
+use hyper::http::request::Parts;
 use mnemolog::tools::{self, ToolError, ToolErrorKind};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
     CompleteResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-    Tool, ToolAnnotations,
+    GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
+    JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::http::Sender;
 use super::memory::Memory;
 use super::{prompts, resources};
 
@@ -95,6 +97,19 @@ impl ServerHandler for Server {
         ServerConfig::new(capabilities).with_server_info(own).with_instructions(INSTRUCTIONS)
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        if let Some(sender) = sender(&context) {
+            sender.begin(&request.client_info.name);
+        }
+        let result = self.negotiate_initialize(&request);
+        context.peer.set_peer_info(request);
+        result
+    }
+
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.get_info()).with_ttl_ms(FIXED_TTL_MS))
@@ -118,7 +133,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let client = context.client_info().map(|info| info.name).unwrap_or_default();
+        let client = name_of(&context);
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         let answer =
             self.run(&context, move |memory| memory.call(&client, &request.name, &arguments)).await?;
@@ -226,6 +241,22 @@ const METHODS: [&str; 9] = [
     "tools/call",
     "tools/list",
 ];
+
+/// The name that the client gives itself, in the request or when it began; empty if it gives none.
+fn name_of(context: &RequestContext<RoleServer>) -> String {
+    let info = match sender(context) {
+        // What `rmcp` knows of the session is made up there: over HTTP it has none.
+        Some(_) => context.meta.client_info(),
+        None => context.client_info(),
+    };
+    let began = || sender(context)?.name().map(str::to_owned);
+    info.map(|info| info.name).or_else(began).unwrap_or_default()
+}
+
+/// Who sent the request, over HTTP.
+fn sender(context: &RequestContext<RoleServer>) -> Option<&Sender> {
+    context.extensions.get::<Parts>()?.extensions.get()
+}
 
 fn given_up(why: &'static str) -> ErrorData {
     ErrorData::internal_error(why, None)

@@ -1,6 +1,6 @@
 //! Why a command on files is refused, in the sentences of the memory tool's documentation where it has one.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::edit::LINES_TOLD_MAX;
 use super::path::Place;
@@ -194,13 +194,18 @@ impl fmt::Display for Absent<'_> {
     }
 }
 
-/// What the caller gave, as an error repeats it.
+/// What the caller gave, as an error repeats it: in one line.
 struct Repeated<'a>(&'a str);
 
 impl fmt::Display for Repeated<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (shown, beyond) = clip(self.0, REPEATED_MAX);
-        f.write_str(shown)?;
+        for c in shown.chars() {
+            match c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+                true => write!(f, "{}", c.escape_debug())?,
+                false => f.write_char(c)?,
+            }
+        }
         if beyond > 0 { f.write_str("…") } else { Ok(()) }
     }
 }

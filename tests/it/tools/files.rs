@@ -122,6 +122,17 @@ fn every_refusal_is_documented_and_changes_nothing() {
     assert_eq!(store.appended(), before);
 }
 
+#[test]
+fn a_refusal_repeats_what_it_was_given_in_one_line() {
+    let (_, _, files) = files();
+    files.create("/memories/a.txt", "one\n").expect("made");
+    let old = "\"three\"\n\tfour\u{2028}";
+    let refused = files.str_replace("/memories/a.txt", old, "b").expect_err("it is not there").to_string();
+    assert!(refused.contains(r#"old_str `"three"\n\tfour\u{2028}` did not appear"#), "{refused}");
+    let refused = files.view("/tmp/a\r\nb", None).expect_err("elsewhere").to_string();
+    assert!(refused.contains(r"The path /tmp/a\r\nb is not inside /memories"), "{refused}");
+}
+
 /// H1: the root under every spelling, and paths that would leave it.
 #[test]
 fn every_spelling_of_the_root_is_the_root_and_nothing_leaves_it() {

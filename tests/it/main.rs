@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cli")]
 mod checkpoints;
+#[cfg(feature = "cli")]
 mod cli;
 mod back;
 mod compact;
@@ -29,6 +30,8 @@ mod names;
 mod payload;
 mod power;
 mod promises;
+#[cfg(feature = "cli")]
+mod place;
 #[cfg(unix)]
 mod processes;
 mod scan;

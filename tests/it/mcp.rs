@@ -12,25 +12,20 @@ mod resources;
 mod sharing;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::place::{Place, Run};
 
 /// When a test gives up on a process.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The version of the protocol that needs no handshake.
 const STATELESS: &str = "2026-07-28";
-
-/// A directory in which a store may come to be.
-struct Place {
-    dir: TempDir,
-}
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,39 +47,6 @@ struct Session {
 }
 
 impl Place {
-    fn new() -> Place {
-        Place { dir: TempDir::new().expect("a temporary directory") }
-    }
-
-    fn root(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn store(&self) -> PathBuf {
-        self.root().join("store")
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mnemolog"));
-        command.env_clear().env("HOME", self.root().join("home")).env("MNEMOLOG_STORE", self.store());
-        command.current_dir(self.root()).args(args);
-        command
-    }
-
-    /// Runs a command to its end: whether it was done, what it printed, what it said.
-    fn run(&self, args: &[&str]) -> (bool, String, String) {
-        let output = self.command(args).stdin(Stdio::null()).output().expect("the program starts");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        (output.status.success(), text(output.stdout), text(output.stderr))
-    }
-
-    /// Runs what must be done, and answers what it printed.
-    fn done(&self, args: &[&str]) -> String {
-        let (done, out, err) = self.run(args);
-        assert!(done, "{args:?}: {out}{err}");
-        out
-    }
-
     /// Starts a server, and says nothing to it yet.
     fn start(&self, args: &[&str], era: Era) -> Session {
         let mut command = self.command(args);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Era, Place};
+use super::{Era, Place, Run};
 
 /// Each client, where it keeps its file below the home directory, and the name of the servers in it.
 const CLIENTS: [(&str, &str, &str); 5] = [
@@ -60,9 +60,9 @@ fn strings(list: &Value) -> Vec<String> {
 fn each_client_is_told_a_command_that_starts_this_store_from_anywhere() {
     for (client, file, servers) in CLIENTS {
         let place = Place::new();
-        let (done, out, err) =
+        let Run { code, out, err } =
             place.run(&["--store", "store", "--workspace", "core", "mcp", "config", client]);
-        assert!(done && err.contains(file), "{client}: {err}");
+        assert!(code == 0 && err.contains(file), "{client}: {err}");
         let (program, args) = entry(&out, servers);
         assert!(Path::new(&program).is_absolute(), "{program}");
         assert_eq!(args, ["--store", place.store().to_str().expect("UTF-8"), "--workspace", "core", "mcp"]);
@@ -137,8 +137,8 @@ fn a_file_that_is_not_understood_is_left_alone() {
         let place = Place::new();
         let file = home(&place).join(file);
         put(&file, text);
-        let (done, out, err) = place.run(&["mcp", "config", client, "--write"]);
-        assert!(!done && out.is_empty() && err.contains("was not written"), "{text}: {err}");
+        let Run { code, out, err } = place.run(&["mcp", "config", client, "--write"]);
+        assert!(code != 0 && out.is_empty() && err.contains("was not written"), "{text}: {err}");
         assert_eq!(err.lines().count(), 1, "{err}");
         assert_eq!(read(&file), text);
         assert_eq!(std::fs::read_dir(file.parent().expect("a directory")).expect("a directory").count(), 1);

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{DEADLINE, Place, STATELESS};
+use super::{DEADLINE, Place, Run, STATELESS};
 
 /// A server over HTTP.
 struct Served {
@@ -122,6 +122,43 @@ fn both_eras_are_served_without_a_session() {
 }
 
 #[test]
+fn the_history_names_the_client_that_began_and_the_one_that_needs_no_beginning() {
+    let place = Place::new();
+    let served = Served::start(&place, &[]);
+    let name = "wanderer ünï/2";
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}});
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let began = served.send(&served.head(""), &begin);
+    let id = began.head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.trim().to_owned())
+    });
+    let id = id.expect("an id");
+    let call = |key: &str| {
+        let arguments = json!({"key": key, "summary": "s", "body": "b"});
+        json!({"name": "memory_remember", "arguments": arguments})
+    };
+    let later = |more: &str, key: &str| {
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call(key)});
+        let head = served.head(&format!("\r\nMCP-Protocol-Version: 2025-11-25{more}"));
+        let answer = served.send(&head, &message.to_string());
+        assert!(answer.status == 200 && answer.body.contains("saved"), "{answer:?}");
+        assert!(!answer.head.to_ascii_lowercase().contains("mcp-session-id"), "{answer:?}");
+    };
+    later(&format!("\r\nMcp-Session-Id: {id}"), "began");
+    later("", "unknown");
+    later("\r\nMcp-Session-Id: of-another-server", "unknown");
+    served.ask_stateless("tools/call", "memory_remember", call("stateless"));
+    let agent = |key: &str| {
+        let versions = place.done(&["--json", "history", key]);
+        let version: Value = serde_json::from_str(versions.lines().next().expect("a version")).expect("JSON");
+        version["origin"]["agent"].clone()
+    };
+    assert_eq!((agent("began"), agent("stateless")), (json!(name), json!("tester")));
+    assert_eq!(agent("unknown"), Value::Null);
+}
+
+#[test]
 fn whoever_does_not_bring_the_token_is_told_nothing() {
     let place = Place::new();
     let served = Served::start(&place, &[]);
@@ -178,14 +215,14 @@ fn pages_of_elsewhere_are_refused_and_those_of_this_machine_are_not() {
 fn only_addresses_of_this_machine_are_served() {
     let place = Place::new();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.com:80", "8080", "localhost"] {
-        let (done, out, err) = place.run(&["mcp", "--http", address]);
-        assert!(!done && out.is_empty() && err.contains("127.0.0.1:8765"), "{address}: {err}");
+        let Run { code, out, err } = place.run(&["mcp", "--http", address]);
+        assert!(code != 0 && out.is_empty() && err.contains("127.0.0.1:8765"), "{address}: {err}");
     }
     assert!(!place.store().exists(), "nothing was opened");
-    let (done, _, err) = place.run(&["mcp", "--http", "127.0.0.1:0", "--token", ""]);
-    assert!(!done && err.contains("token"), "{err}");
-    let (done, _, err) = place.run(&["mcp", "--allow-origin", "http://x"]);
-    assert!(!done && err.contains("--http"), "{err}");
+    let Run { code, err, .. } = place.run(&["mcp", "--http", "127.0.0.1:0", "--token", ""]);
+    assert!(code != 0 && err.contains("token"), "{err}");
+    let Run { code, err, .. } = place.run(&["mcp", "--allow-origin", "http://x"]);
+    assert!(code != 0 && err.contains("--http"), "{err}");
 }
 
 #[test]

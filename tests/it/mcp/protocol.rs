@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Era, Place, STATELESS, Session};
+use super::{Era, Place, Run, STATELESS, Session};
 
 /// A call of every tool that succeeds, in an order in which each finds what it needs.
 pub(super) fn calls() -> Vec<(&'static str, Value)> {
@@ -134,8 +134,8 @@ fn every_tool_answers_with_a_result_that_fits_its_schema() {
 #[test]
 fn a_read_only_server_offers_only_what_reads_and_makes_no_store() {
     let place = Place::new();
-    let (done, out, err) = place.run(&["mcp", "--read-only"]);
-    assert!(!done && out.is_empty() && err.contains("no store"), "{out}{err}");
+    let Run { code, out, err } = place.run(&["mcp", "--read-only"]);
+    assert!(code != 0 && out.is_empty() && err.contains("no store"), "{out}{err}");
     assert!(!place.store().exists());
     place.done(&["remember", "a", "--summary", "s", "--body", "b"]);
     let mut session = place.open(&["mcp", "--read-only"], Era::Initialize);
@@ -154,8 +154,8 @@ fn only_the_tools_that_are_named_are_offered() {
     let place = Place::new();
     let mut session = place.open(&["mcp", "--tools", "memory_recall,memory_remember"], Era::Initialize);
     assert_eq!(names(&tools(&mut session)), ["memory_remember", "memory_recall"]);
-    let (done, _, err) = place.run(&["mcp", "--tools", "memory_dance"]);
-    assert!(!done && err.contains("memory_dance") && err.contains("memory_recall"), "{err}");
+    let Run { code, err, .. } = place.run(&["mcp", "--tools", "memory_dance"]);
+    assert!(code != 0 && err.contains("memory_dance") && err.contains("memory_recall"), "{err}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::codec::frame::{
 use crate::codec::payload;
 use crate::codec::segment::{BadHeader, FORMAT_VERSION, FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader};
 use crate::codec::wire::Malformed;
-use crate::disk::{Access, Disk, File, FileId, Map};
+use crate::disk::{Access, Disk, File, FileId, Map, ask_for};
 use crate::error::{Error, Result};
 use crate::position::{Frame, SegmentId, Time};
 pub use search::{Search, find_promise};
@@ -35,6 +35,8 @@ pub const TRAILER_BYTES: u64 = FRAME_HEADER_BYTES as u64 + SEAL_FRAME_BYTES;
 /// What a seal takes.
 pub const SEAL_FRAME_BYTES: u64 = (FRAME_HEADER_BYTES + frame::SEAL_BYTES) as u64;
 const _: () = assert!(SEAL_FRAME_BYTES.is_multiple_of(FRAME_ALIGN));
+/// How much of an envelope memory is asked for before its length is known: as much as most have.
+const NEAR_BYTES: u64 = 384;
 /// How much a walk reads at a time.
 const READ_BYTES: usize = 256 * 1024;
 
@@ -345,6 +347,10 @@ impl Segment {
     /// [`Error::Corrupt`] with its place if it does not check out (any more); [`Error::Io`].
     pub fn envelope(&self, offset: u64, frame: Frame) -> Result<Cow<'_, [u8]>> {
         let outside = || Malformed::new("envelope", offset, "published bytes", "none");
+        if let Some(map) = &self.map {
+            let near = map.published().saturating_sub(offset).min(NEAR_BYTES);
+            ask_for(map.slice(offset, near).unwrap_or_default());
+        }
         let head = self.read(offset, 4)?.ok_or_else(|| self.corrupt(frame, outside()))?;
         let len = payload::envelope_bytes(&head, offset).map_err(|m| self.corrupt(frame, m))?;
         let bytes = self.read(offset, len)?.ok_or_else(|| self.corrupt(frame, outside()))?;

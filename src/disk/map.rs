@@ -15,6 +15,7 @@
 #![expect(unsafe_code, reason = "handing out slices of a map needs it; this file holds the proof")]
 
 use std::fmt;
+use std::hint::black_box;
 use std::io;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memmap2::{MmapAsRawDesc, MmapOptions, MmapRaw};
 
 type Length = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
+
+/// Bytes of a line of memory.
+const LINE_BYTES: usize = 64;
 
 /// A read-only map of a file, of which the published part can be read.
 pub struct Map {
@@ -93,6 +97,12 @@ impl Map {
         // `self`, so the map outlives it. `MmapRaw` never forms a reference to the unpublished rest itself.
         Some(unsafe { slice::from_raw_parts(self.bytes.as_ptr().add(offset), len) })
     }
+}
+
+/// Asks memory for all lines of some bytes at once. Whoever goes through them, or looks here and there, would ask for
+/// one when the one before has come.
+pub(crate) fn ask_for(bytes: &[u8]) {
+    black_box(bytes.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
 impl fmt::Debug for Map {

@@ -111,6 +111,10 @@ impl Order for KeyOrder {
         text::slashes(key)
     }
 
+    fn digest(key: &[u8], slashes: usize, skip: usize) -> u32 {
+        text::key_digest(slashes, key.get(skip..).unwrap_or_default())
+    }
+
     fn compare(stored: &[u8], key: &[u8], slashes: usize) -> std::cmp::Ordering {
         text::compare_key_bytes(stored, (key, slashes))
     }

@@ -36,25 +36,40 @@ pub(super) trait Order {
     /// Finds it out.
     fn know(key: &[u8]) -> Self::Known;
 
+    /// A number that is not higher for a key than for one behind it, told from what stands behind the first `skip`
+    /// bytes. It is compared only among keys that share these bytes.
+    fn digest(key: &[u8], known: Self::Known, skip: usize) -> u32;
+
     /// Whether a key of the map comes before another key, of which something is known.
     fn compare(stored: &[u8], key: &[u8], known: Self::Known) -> Ordering;
 }
 
+/// The first bytes of a key as words, so that many are compared at once; zeros behind its end.
+type Start = [u64; 4];
+
 /// A key that is looked for.
 pub(super) struct Wanted<'k, O: Order> {
     key: &'k [u8],
+    start: Start,
     known: O::Known,
 }
 
 impl<'k, O: Order> Wanted<'k, O> {
     fn new(key: &'k [u8]) -> Self {
-        Wanted { key, known: O::know(key) }
+        Wanted { key, start: start(key), known: O::know(key) }
     }
 
     /// Whether a key of the map comes before this one.
     fn compare(&self, stored: &[u8]) -> Ordering {
         O::compare(stored, self.key, self.known)
     }
+}
+
+fn start(key: &[u8]) -> Start {
+    let mut bytes = [0; size_of::<Start>()];
+    put(&mut bytes, 0, key.get(..size_of::<Start>()).unwrap_or(key));
+    let (words, _) = bytes.as_chunks();
+    std::array::from_fn(|place| words.get(place).copied().map_or(0, u64::from_le_bytes))
 }
 
 /// The order of keys as bytes.
@@ -64,6 +79,12 @@ impl Order for ByteOrder {
     type Known = ();
 
     fn know(_: &[u8]) {}
+
+    fn digest(key: &[u8], (): (), skip: usize) -> u32 {
+        let rest = key.get(skip..).unwrap_or_default();
+        let byte = |place| rest.get(place).copied().unwrap_or_default();
+        u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)])
+    }
 
     fn compare(stored: &[u8], key: &[u8], (): ()) -> Ordering {
         stored.cmp(key)
@@ -117,7 +138,7 @@ impl<O: Order, R: Record> Packed<O, R> {
         }
         let wanted = Wanted::<O>::new(key.as_bytes());
         let leaf = self.root.leaf(&wanted)?;
-        leaf.entry(leaf.search(&wanted).ok()?)
+        leaf.entry(leaf.find(wanted.key)?)
     }
 
     /// Every entry, in the order of the keys.
@@ -183,7 +204,7 @@ impl<O: Order, R: Record> Packed<O, R> {
             }
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        Ok(Packed { root: Arc::new(Node::build(leaves)), len, of: PhantomData })
+        Ok(Packed { root: Arc::new(Node::build::<O>(leaves)), len, of: PhantomData })
     }
 }
 

@@ -63,6 +63,21 @@ pub(crate) fn compare_key_bytes(a: &[u8], (b, slashes_of_b): (&[u8], usize)) -> 
     slashes(a).cmp(&slashes_of_b).then_with(|| rank(a).cmp(&rank(b)))
 }
 
+/// A number that is not higher for a key than for one behind it in stored key order, where both share what stands
+/// before `rest`; `slashes` counts those of the whole key.
+pub(crate) fn key_digest(slashes: usize, rest: &[u8]) -> u32 {
+    // Of keys with so many slashes nothing is told.
+    let Some(slashes) = u8::try_from(slashes).ok().filter(|slashes| *slashes < u8::MAX) else {
+        return u32::MAX;
+    };
+    let rank = |place| match rest.get(place) {
+        None => 0,
+        Some(b'/') => 1,
+        Some(byte) => byte.saturating_add(2),
+    };
+    u32::from_be_bytes([slashes, rank(0), rank(1), rank(2)])
+}
+
 /// How many slashes a key has: one less than segments.
 pub(crate) fn slashes(key: &[u8]) -> usize {
     let (words, rest) = key.as_chunks();

@@ -1,3 +1,5 @@
+//! Where a key stands among others, held against comparing it with each.
+
 use std::cmp::Ordering;
 
 use super::*;

@@ -23,6 +23,7 @@ mod fork;
 mod found;
 mod glance;
 mod group;
+mod grow;
 mod index;
 mod intent;
 mod promise;

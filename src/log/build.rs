@@ -31,6 +31,8 @@ pub(super) struct Build {
     chain: Chain,
     frames: u64,
     writer: u32,
+    /// No frame promises more.
+    promise: Frame,
 }
 
 /// The area before the first frame: both copies of the header, and zeros.
@@ -55,10 +57,19 @@ impl Build {
     /// The disk has no random numbers.
     pub(super) fn begin(disk: &dyn Disk, header: SegmentHeader, number: Frame, time: Time) -> Result<Build> {
         let header = SegmentHeader { salt: random(disk)?, ..header };
-        let (bytes, seed) = (header_area(&header), Seed::new(header.salt));
-        let (chain, writer) = (Chain::start(number, time), random_writer(disk)?);
-        let (at, drained) = (0, Xxh3::new());
-        Ok(Build { bytes, at, drained, salt: header.salt, seed, chain, frames: 0, writer })
+        Ok(Build { writer: random_writer(disk)?, ..Build::with(&header, Chain::start(number, time)) })
+    }
+
+    /// Begins a file with exactly this header, for frames that are taken over.
+    pub(super) fn with(header: &SegmentHeader, chain: Chain) -> Build {
+        Build { bytes: header_area(header), at: 0, ..Build::resume(header.salt, 0, chain, Frame(u64::MAX)) }
+    }
+
+    /// Goes on at a place in a file with this salt, with frames that are taken over. None of them promises more than
+    /// `promise`.
+    pub(super) fn resume(salt: u64, at: u64, chain: Chain, promise: Frame) -> Build {
+        let (bytes, drained, seed) = (Vec::new(), Xxh3::new(), Seed::new(salt));
+        Build { bytes, at, drained, salt, seed, chain, frames: 0, writer: 0, promise }
     }
 
     /// The last number and time so far.
@@ -151,7 +162,16 @@ impl Build {
         digest.update(frames(self.at, &self.bytes));
         let seal = Seal { frames: self.frames, digest: digest.digest128(), nonce };
         let own = self.own(FrameKind::Seal, self.chain.number);
-        self.put(old.cloned().unwrap_or(own), &seal.encode())
+        self.seal_as(&seal, old.unwrap_or(&own))
+    }
+
+    /// Seals the file with what is known of it, also of frames that were not built here. `old` is the header of the
+    /// seal that this one stands for.
+    ///
+    /// # Errors
+    /// As [`Build::copy`].
+    pub(super) fn seal_as(&mut self, seal: &Seal, old: &FrameHeader) -> Result<()> {
+        self.put(old.clone(), &seal.encode())
     }
 
     /// The header of a frame that is new. What stands before it is durable before anyone reads this file.
@@ -174,7 +194,7 @@ impl Build {
         header.own_offset = self.offset(self.len())?;
         header.previous_crc = self.chain.previous_crc;
         header.time = header.time.max(self.chain.time);
-        header.durable = header.durable.min(promise_max(&header));
+        header.durable = header.durable.min(promise_max(&header)).min(self.promise);
         let mut buffer = vec![0; FRAME_HEADER_BYTES];
         buffer.extend_from_slice(payload);
         if matches!(header.kind, FrameKind::Commit | FrameKind::Base) {

@@ -44,6 +44,12 @@ impl Sight {
     pub fn files(&self) -> &[Arc<Segment>] {
         &self.files
     }
+
+    /// A place at or before the frame that was asked for, and the file that it is in.
+    pub(super) fn near(&self) -> Option<(&Arc<Segment>, u64)> {
+        let at = self.near?;
+        self.files.get(at.segment as usize).map(|segment| (segment, u64::from(at.offset)))
+    }
 }
 
 /// Goes from frame to frame.

@@ -16,9 +16,10 @@ impl Store {
     /// call, and only what is durable.
     ///
     /// Writers go on meanwhile and wait for nothing; other processes' writes come along too. Files of the log that are in the
-    /// backup already are not copied again; the last one, where it grew, is. What was erased or compacted away is
+    /// backup already are not copied again; of one that grew, what is new. What was erased or compacted away is
     /// then gone from the backup as well. Every frame that is copied is checked; what was copied before is not read again:
-    /// [`crate::log::verify`] does that. A crash meanwhile, or a full disk, leaves the backup as it was, or the new one.
+    /// [`crate::log::verify`] does that. A crash meanwhile, a full disk or a failure leaves a whole backup: the one that was
+    /// there, the new one, or one that ends between them.
     ///
     /// A backup that was opened and written to is a store that has gone its own way: it is refused from then on.
     ///
@@ -44,23 +45,29 @@ impl Store {
     pub fn backup_on(&self, disk: &Arc<dyn Disk>) -> Result<BackedUp> {
         let inner = self.inner();
         let options = inner.options();
-        log::backup(&*inner.disk, &|| self.durable_sight(), &**disk, options.lock_wait, options.allow_network)
+        log::backup(
+            &*inner.disk,
+            &|next| self.durable_sight(next),
+            &**disk,
+            options.lock_wait,
+            options.allow_network,
+        )
     }
 
-    /// The log with all that was acknowledged, by whichever process.
-    fn durable_sight(&self) -> Result<Sight> {
+    /// The log with all that was acknowledged, by whichever process, and a place near a frame.
+    fn durable_sight(&self, near: Frame) -> Result<Sight> {
         let inner = self.inner();
         let own = match &inner.log {
             Access::Write(log) if inner.options().writers == Writers::One => {
                 if inner.options().durability == Durability::Os {
                     log.flush()?;
                 }
-                return Ok(log.sight(Frame::ZERO));
+                return Ok(log.sight(near));
             }
             Access::Write(log) => log.apart()?,
             Access::Read(reader) => reader.apart()?,
         };
         own.look()?;
-        Ok(own.sight(Frame::ZERO))
+        Ok(own.sight(near))
     }
 }

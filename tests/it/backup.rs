@@ -2,6 +2,7 @@
 
 mod beside;
 mod crash;
+mod growth;
 
 use mnemolog::disk::{Disk, MemoryDisk};
 use mnemolog::error::BackupRefusal;

@@ -37,8 +37,11 @@ pub const SEAL_FRAME_BYTES: u64 = (FRAME_HEADER_BYTES + frame::SEAL_BYTES) as u6
 const _: () = assert!(SEAL_FRAME_BYTES.is_multiple_of(FRAME_ALIGN));
 /// How much of an envelope memory is asked for before its length is known: as much as most have.
 const NEAR_BYTES: u64 = 384;
-/// How much a walk reads at a time.
+/// How much a walk reads at a time, once it has read as much as a few frames are.
 const READ_BYTES: usize = 256 * 1024;
+/// How much a walk reads at first: a look at what others appended mostly finds nothing, or little, and every commit among
+/// many writers begins with one.
+const FIRST_READ_BYTES: usize = 4 * 1024;
 
 /// A file of the log, open.
 #[derive(Debug)]
@@ -452,12 +455,15 @@ pub struct Walk<'s> {
     offset: u64,
     buffer: Vec<u8>,
     buffer_at: u64,
+    /// How much is read next.
+    read_bytes: usize,
 }
 
 impl<'s> Walk<'s> {
     /// Walks from `offset` (that of a frame) up to `end`.
     pub fn new(segment: &'s Segment, offset: u64, end: u64) -> Walk<'s> {
-        Walk { segment, end, offset, buffer: Vec::new(), buffer_at: offset }
+        let (buffer, read_bytes) = (Vec::new(), FIRST_READ_BYTES);
+        Walk { segment, end, offset, buffer, buffer_at: offset, read_bytes }
     }
 
     /// Where the next frame would stand.
@@ -511,7 +517,8 @@ impl<'s> Walk<'s> {
         if self.buffer.len().saturating_sub(start) < len {
             let left = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
             // The same buffer again: a new one would be zeroed, and faulted in, for nothing.
-            self.buffer.resize(len.max(READ_BYTES).min(left), 0);
+            self.buffer.resize(len.max(self.read_bytes).min(left), 0);
+            self.read_bytes = READ_BYTES;
             let read = self.segment.read_into(self.offset, &mut self.buffer)?;
             self.buffer.truncate(read);
             self.buffer_at = self.offset;

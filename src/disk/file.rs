@@ -284,9 +284,16 @@ fn try_lock(path: &Path) -> io::Result<Attempt> {
     Ok(Attempt::Taken(file))
 }
 
-/// Writes who holds the lock. The line goes first and the old rest after it, so that the file is never empty.
+/// Writes who holds the lock, unless the file says so: a process that takes the lock again and again would otherwise
+/// change a file with every commit, and have the next sync write that down too. Nobody else writes to it meanwhile. The
+/// line goes first and the old rest after it, so that the file is never empty.
 fn name_holder(file: &fs::File) -> io::Result<()> {
     let line = Holder::this_process().line();
+    let mut found = vec![0; line.len() + 1];
+    let len = read_once(file, &mut found, 0)?;
+    if found.get(..len) == Some(line.as_bytes()) {
+        return Ok(());
+    }
     write_all(file, line.as_bytes(), 0)?;
     file.set_len(line.len() as u64)
 }

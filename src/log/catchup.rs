@@ -159,12 +159,25 @@ fn go_on(
         return Ok(None);
     }
     let known = segments.last().map(|segment| segment.id());
-    let mut found = Found::look(disk, access)?;
-    found.files.retain(|(id, _)| Some(*id) > known);
+    let behind = || -> Result<Found> {
+        let mut found = Found::look(disk, access)?;
+        found.files.retain(|(id, _)| Some(*id) > known);
+        Ok(found)
+    };
+    // Who looks without the lock lists before: what is listed then is behind what is found.
+    let locked = access == Access::Write && until.is_none();
+    let listed = if locked { None } else { Some(behind()?) };
     let mut checked = Checked { until, ..place.checked(segments) };
     if checked.sealed.is_none() {
         checked.resume(fold)?;
     }
+    let found = match listed {
+        Some(found) => found,
+        // Under the lock nobody is at it, and a file is begun only behind one whose seal is durable: while the last one has
+        // none, there is nothing to list.
+        None if checked.sealed.is_none() => return Ok(Some(checked)),
+        None => behind()?,
+    };
     if checked.is_enough() {
         checked.more |= !found.files.is_empty();
     } else if !found.files.is_empty() {

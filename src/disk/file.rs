@@ -10,7 +10,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fs2::FileExt as _;
@@ -28,6 +28,23 @@ const ZEROS: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct FileDisk {
     root: PathBuf,
+    lock: Spare,
+    turn: Spare,
+}
+
+/// A descriptor that is kept for the next who needs one, so that it is opened once and not for every commit among many
+/// writers. Whoever has it has it alone: two locks never share a descriptor, or they would not exclude each other.
+#[derive(Clone, Debug, Default)]
+struct Spare(Arc<Mutex<Option<fs::File>>>);
+
+impl Spare {
+    fn take(&self) -> Option<fs::File> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, file: fs::File) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(file);
+    }
 }
 
 impl FileDisk {
@@ -51,7 +68,7 @@ impl FileDisk {
             }
         };
         root.extend(missing.iter().rev());
-        Ok(Self { root })
+        Ok(Self { root, lock: Spare::default(), turn: Spare::default() })
     }
 
     fn full(&self, path: &str) -> io::Result<PathBuf> {
@@ -139,10 +156,16 @@ impl Disk for FileDisk {
         let path = self.full(LOCK)?;
         // None: the wait is longer than the clock can count.
         let deadline = Instant::now().checked_add(wait);
-        let _turn = Turn::wait(&self.root, wait.min(TURN_WAIT));
+        let _turn = Turn::wait(&self.root, &self.turn, wait.min(TURN_WAIT));
         loop {
-            match try_lock(&path)? {
-                Attempt::Taken(file) => return Ok(Lock::new(move || release(&file))),
+            match try_lock(&path, &self.lock)? {
+                Attempt::Taken(file) => {
+                    let spare = self.lock.clone();
+                    return Ok(Lock::new(move || {
+                        release(&file);
+                        spare.put(file);
+                    }));
+                }
                 Attempt::Replaced => continue,
                 Attempt::Busy => {}
             }
@@ -219,17 +242,22 @@ impl File for OpenFile {
 
 /// The turn of the one who gets the lock next: a lock on the store's directory itself. Among busy writers the lock is
 /// free for some 50 µs between syncs of some milliseconds. Without turns whoever let go of it would take it again
-/// before anyone else looks: others were seen to wait 6 s looking every 20 ms, and 1.2 s looking every millisecond.
-struct Turn(fs::File);
+/// before anyone else looks: others were seen to wait 6 s looking every 20 ms, and 1.2 s looking every millisecond. Whoever
+/// keeps a descriptor of a directory that was replaced since is polite to nobody, and no less safe.
+struct Turn<'s> {
+    /// None only while it is dropped.
+    dir: Option<fs::File>,
+    spare: &'s Spare,
+}
 
-impl Turn {
+impl Turn<'_> {
     /// Waits for the turn; none after the wait, or where a directory cannot be locked.
-    fn wait(root: &Path, wait: Duration) -> Option<Turn> {
-        let dir = fs::File::open(root).ok()?;
+    fn wait<'s>(root: &Path, spare: &'s Spare, wait: Duration) -> Option<Turn<'s>> {
+        let dir = spare.take().or_else(|| fs::File::open(root).ok())?;
         let begun = Instant::now();
         loop {
             match dir.try_lock_exclusive() {
-                Ok(()) => return Some(Turn(dir)),
+                Ok(()) => return Some(Turn { dir: Some(dir), spare }),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() != fs2::lock_contended_error().raw_os_error() => {
                     tracing::debug!(%error, "a store's directory cannot be locked; nobody has a turn");
@@ -242,9 +270,12 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        release(&self.0);
+        if let Some(dir) = self.dir.take() {
+            release(&dir);
+            self.spare.put(dir);
+        }
     }
 }
 
@@ -255,16 +286,18 @@ enum Attempt {
     Replaced,
 }
 
-fn try_lock(path: &Path) -> io::Result<Attempt> {
+fn try_lock(path: &Path, spare: &Spare) -> io::Result<Attempt> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     private(&mut options);
-    let file = options.open(path)?;
+    // One that was kept is compared with the path as well, once it is locked.
+    let file = spare.take().map_or_else(|| options.open(path), Ok)?;
     loop {
         match file.try_lock_exclusive() {
             Ok(()) => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
+                spare.put(file);
                 return Ok(Attempt::Busy);
             }
             Err(error) => return Err(error),

@@ -12,7 +12,7 @@ use super::recover::{self, Checked, Fold, Opening};
 use super::{Files, Index, intent, promise};
 use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind};
 use crate::codec::segment::StoreId;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Result};
 use crate::position::{Frame, SegmentId};
 use crate::segment::{Chain, LOG_DIR, Segment, SegmentOptions};
@@ -189,7 +189,8 @@ fn go_on(
     Ok(Some(checked))
 }
 
-/// A writer's quick look; the lock is held. `None` asks to open the log anew.
+/// A writer's quick look; the lock is held. `durable` is what is known durable, and DURABLE's descriptor. `None` asks to open
+/// the log anew.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -198,13 +199,14 @@ pub(super) fn for_writing(
     options: SegmentOptions,
     files: &Files,
     place: &Place,
-    durable: Frame,
+    (durable, durable_file): (Frame, &dyn File),
     fold: &mut dyn Fold,
 ) -> Result<Option<Caught>> {
     if durable < place.chain.number || intent::read(&**disk)?.is_some() {
         return Ok(None);
     }
-    let Some(promise) = promise::read(&**disk)?.filter(|d| d.store == place.store) else { return Ok(None) };
+    let promise = promise::read_through(&**disk, durable_file)?;
+    let Some(promise) = promise.filter(|d| d.store == place.store) else { return Ok(None) };
     let Some(mut checked) = go_on(&**disk, options, files, place, (Access::Write, None), fold)? else {
         return Ok(None);
     };

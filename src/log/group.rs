@@ -30,6 +30,8 @@ pub(super) struct Group {
 struct State {
     lock: Option<Lock>,
     members: usize,
+    /// Threads that wait for a change: without one there is nobody to wake, and that is a call to the system saved.
+    waiting: usize,
     /// Members of the beginning that stay for long. Those that joined beside them do not count, so that the group
     /// ends when they do.
     sections: usize,
@@ -135,14 +137,16 @@ impl Group {
             if left.is_zero() {
                 return None;
             }
+            state.waiting += 1;
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
     }
 
     fn open(&self, lock: Lock) {
         let mut state = locked(&self.state);
         (state.lock, state.shut, state.open) = (Some(lock), false, true);
-        self.changed.notify_all();
+        self.wake(&state);
     }
 
     fn leave(&self, section: bool) {
@@ -151,6 +155,12 @@ impl Group {
         state.sections -= usize::from(section);
         if state.members == 0 {
             (state.lock, state.shut, state.open) = (None, false, false);
+            self.wake(&state);
+        }
+    }
+
+    fn wake(&self, state: &State) {
+        if state.waiting > 0 {
             self.changed.notify_all();
         }
     }
@@ -209,7 +219,9 @@ impl Log {
             None
         } else {
             let fold = catch_up.fold();
-            catchup::for_writing(&self.disk, self.options, &self.files, &place, self.durable(), fold)?
+            let file = locked(&self.durable_file).clone();
+            let durable = (self.durable(), &*file);
+            catchup::for_writing(&self.disk, self.options, &self.files, &place, durable, fold)?
         };
         match quick {
             Some(Caught::Same { .. }) => Ok(lock),

@@ -5,7 +5,7 @@
 
 use crate::codec::segment::{BadHeader, DURABLE_BYTES, Durable, FORMAT_VERSION};
 use crate::codec::wire::Malformed;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, File};
 use crate::error::{Error, Result};
 
 /// The name of the promise.
@@ -32,6 +32,24 @@ pub(super) fn examine(disk: &dyn Disk) -> Result<std::result::Result<Durable, Ma
         }
         Err(e) => return Err(Error::io("opening", path(), e)),
     };
+    decode(disk, &*file)
+}
+
+/// As [`read`], through a descriptor that is open, as long as it is of the file at its path.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_through(disk: &dyn Disk, open: &dyn File) -> Result<Option<Durable>> {
+    let id = open.id().map_err(|e| Error::io("examining", disk.root().join(DURABLE), e))?;
+    match disk.id(DURABLE) {
+        Ok(found) if found == id => Ok(decode(disk, open)?.ok()),
+        // Whatever became of it, opening says.
+        _ => read(disk),
+    }
+}
+
+fn decode(disk: &dyn Disk, file: &dyn File) -> Result<std::result::Result<Durable, Malformed>> {
+    let path = || disk.root().join(DURABLE);
     let mut bytes = [0; DURABLE_BYTES];
     let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", path(), e))?;
     match Durable::decode(bytes.get(..read).unwrap_or_default()) {

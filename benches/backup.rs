@@ -88,7 +88,7 @@ fn run(dir: &Path, phase: Duration, backups: bool) -> Result<Waits, Box<dyn Erro
         if backups {
             let (count, bytes, time) = copied;
             println!(
-                "{count} backups, each whole: {bytes} bytes copied in {time:.1?}; {} frames",
+                "{count} backups, each verified: {bytes} bytes copied in {time:.1?}; {} frames",
                 store.appended()
             );
         }

@@ -10,7 +10,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fs2::FileExt as _;
@@ -129,7 +129,7 @@ impl Disk for FileDisk {
         if file.metadata()?.is_dir() {
             return Err(ErrorKind::IsADirectory.into());
         }
-        Ok(Arc::new(OpenFile { file: Arc::new(file) }))
+        Ok(Arc::new(OpenFile { file: Arc::new(file), id: OnceLock::new() }))
     }
 
     fn id(&self, path: &str) -> io::Result<FileId> {
@@ -186,6 +186,8 @@ impl Disk for FileDisk {
 #[derive(Debug)]
 struct OpenFile {
     file: Arc<fs::File>,
+    /// Asked for once: it is that of the descriptor, whatever becomes of the name.
+    id: OnceLock<FileId>,
 }
 
 impl File for OpenFile {
@@ -224,7 +226,13 @@ impl File for OpenFile {
     }
 
     fn id(&self) -> io::Result<FileId> {
-        identity(&self.file.metadata()?)
+        match self.id.get() {
+            Some(id) => Ok(*id),
+            None => {
+                let id = identity(&self.file.metadata()?)?;
+                Ok(*self.id.get_or_init(|| id))
+            }
+        }
     }
 
     fn map(&self, capacity: u64) -> io::Result<Option<Map>> {

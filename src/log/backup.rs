@@ -23,7 +23,7 @@ use super::follow::Sight;
 use super::found::Found;
 use super::grow::{self, Twin};
 use super::settle::QUARANTINE;
-use super::target::{self, PIECE_BYTES, Target};
+use super::target::{self, Target};
 use super::{intent, promise, retention, settle};
 use crate::codec::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Seal};
 use crate::codec::segment::{Durable, FRAMES_START, StoreId};
@@ -37,6 +37,10 @@ use crate::segment::{
 
 /// Where checkpoints are.
 const CHECKPOINTS: &str = "checkpoints";
+
+/// How much of a new file is written before it is synced. Whoever syncs a file of the store meanwhile waits for the disk
+/// behind one such piece and for no more, and where a sync takes long, few of them are asked for.
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// A backup that was brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -455,7 +459,7 @@ impl Out {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.at + bytes.len() as u64;
         self.file.reserve(end)?;
-        target::in_pieces(self.at, bytes, |at, piece| {
+        target::in_pieces(PIECE_BYTES, self.at, bytes, |at, piece| {
             self.file.write(at, piece).and_then(|()| self.file.finish())
         })?;
         self.at = end;

@@ -202,7 +202,7 @@ pub(super) fn for_writing(
     (durable, durable_file): (Frame, &dyn File),
     fold: &mut dyn Fold,
 ) -> Result<Option<Caught>> {
-    if durable < place.chain.number || intent::read(&**disk)?.is_some() {
+    if durable < place.chain.number || intent::stands(&**disk)? {
         return Ok(None);
     }
     let promise = promise::read_through(&**disk, durable_file)?;

@@ -30,6 +30,8 @@ use crate::segment::{
 
 /// Sets the salts that follow from others apart from every other use of the hash.
 const SALT_SEED: u64 = u64::from_le_bytes(*b"in place");
+/// How much is appended before it is synced: little, because it happens beside the same writers again and again.
+const PIECE_BYTES: usize = 64 * 1024;
 /// How much is looked at at a time for anything that was ever written.
 const LOOK_BYTES: usize = 256 * 1024;
 
@@ -162,7 +164,7 @@ pub(super) fn grow(
                     break;
                 }
                 build.copy(&frame)?;
-                put(&mut build, &copy, target::PIECE_BYTES)?;
+                put(&mut build, &copy, PIECE_BYTES)?;
             }
             Step::Bad(reason) => return Err(source.corrupt(next, reason)),
             Step::End => {
@@ -178,7 +180,9 @@ pub(super) fn grow(
 /// Writes what was built, if it is at least so much.
 fn put(build: &mut Build, copy: &Segment, at_least: usize) -> Result<()> {
     build.drain(at_least, |at, bytes| {
-        target::in_pieces(at, bytes, |at, piece| copy.write(at, piece).and_then(|()| copy.sync()))
+        target::in_pieces(PIECE_BYTES, at, bytes, |at, piece| {
+            copy.write(at, piece).and_then(|()| copy.sync())
+        })
     })
 }
 

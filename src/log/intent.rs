@@ -38,6 +38,19 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<Intent>> {
     }
 }
 
+/// Whether INTENT is there, whole or not: cheaper than to find that out by opening it, and asked with every commit among many
+/// writers.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn stands(disk: &dyn Disk) -> Result<bool> {
+    match disk.id(INTENT) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("examining", disk.root().join(INTENT), e)),
+    }
+}
+
 /// INTENT as a reader takes it, who finishes nothing: the change under way, to be read through, and what speaks
 /// against it. One that does not check out is not read through, and files are then taken as they are named.
 ///

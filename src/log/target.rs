@@ -16,14 +16,15 @@ use crate::error::{Error, Result};
 use crate::position::{Frame, SegmentId};
 use crate::segment::{LOG_DIR, Segment};
 
-/// How much of a copy is written before it is synced. Whoever syncs a file of the store meanwhile waits for the disk behind
-/// one such piece, and for no more.
-pub(super) const PIECE_BYTES: usize = 256 * 1024;
-
-/// Hands out bytes that stand at a place in pieces, each with its own place.
-pub(super) fn in_pieces(at: u64, bytes: &[u8], mut put: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+/// Hands out bytes that stand at a place in pieces of so many, each with its own place.
+pub(super) fn in_pieces(
+    len: usize,
+    at: u64,
+    bytes: &[u8],
+    mut put: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     let mut at = at;
-    for piece in bytes.chunks(PIECE_BYTES) {
+    for piece in bytes.chunks(len) {
         put(at, piece)?;
         at += piece.len() as u64;
     }

@@ -93,7 +93,7 @@ fn a_backup_after_one_that_died_rests_on_nothing_that_is_in_the_cache_alone() {
             let done = store.backup_on(&shared(&disk)).is_ok();
             disk.kill();
             let made = store.backup_on(&shared(&disk)).expect("backed up");
-            disk.power_loss(&mut |_| 0, Tear::Sector);
+            disk.power_loss(&mut |n| n - 1, Tear::Sector);
             let context = format!("{due:?}, call {call}");
             assert_eq!(old_or_newer(&store, &disk, before.max(made.frame), &context), made.frame);
             if done {

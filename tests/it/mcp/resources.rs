@@ -90,7 +90,9 @@ fn a_template_reads_a_note_as_of_a_frame_and_as_the_client_left_the_key() {
 fn another_workspace_and_another_scheme_are_not_found_in_both_eras() {
     for (era, code) in [(Era::Initialize, -32002), (Era::Stateless, -32602)] {
         let place = Place::new();
-        place.done(&["--workspace", "other", "remember", "a", "--summary", "s", "--body", "b"]);
+        for workspace in ["other", "core"] {
+            place.done(&["--workspace", workspace, "remember", "a", "--summary", "s", "--body", "b"]);
+        }
         let mut session = place.open(&["--workspace", "core", "mcp"], era);
         for uri in [
             "memory://other/a",

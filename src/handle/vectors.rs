@@ -153,11 +153,12 @@ impl VectorStore {
         k: usize,
         filter: Option<&Filter>,
     ) -> Result<Vec<Hit>> {
-        let reading = self.handle.reading();
-        let unused = VectorView::default();
-        let view = self.view(&reading).unwrap_or(&unused);
-        self.check_width(Some(view), query.len())?;
-        view.search(query, k, filter, &reading.bodies)
+        // The table alone is held meanwhile: whoever writes elsewhere has nothing to copy that this still reads.
+        let Reading { state, bodies } = self.handle.reading();
+        let view = state.vectors(self.handle.name()).cloned().unwrap_or_default();
+        drop(state);
+        self.check_width(Some(&view), query.len())?;
+        view.search(query, k, filter, &bodies)
     }
 
     /// The row with an id.

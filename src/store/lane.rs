@@ -12,7 +12,7 @@
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, Thread};
@@ -29,7 +29,7 @@ thread_local! {
 /// The lanes of one store.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    lanes: Mutex<HashMap<Arc<str>, Arc<Lane>>>,
+    lanes: Mutex<BTreeMap<Arc<str>, Arc<Lane>>>,
     gate: Arc<Gate>,
 }
 

@@ -92,6 +92,10 @@ pub(crate) fn slashes(key: &[u8]) -> usize {
 
 /// The text as one line: every run of white space and control characters is one space. Nothing is trimmed.
 pub(crate) fn fold_line(text: &str) -> Cow<'_, str> {
+    // As most keys are.
+    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Cow::Borrowed(text);
+    }
     let mut in_run = false;
     let folded = |c: char| {
         let was_in_run = std::mem::replace(&mut in_run, is_blank(c));

@@ -25,7 +25,7 @@ mod memory;
 
 pub use file::FileDisk;
 pub use map::Map;
-pub(crate) use map::ask_for;
+pub(crate) use map::{ask_for, together};
 pub use memory::{Call, Fault, Fill, MemoryDisk, Tear};
 
 /// The name of the lock file in the root.

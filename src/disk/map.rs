@@ -2,7 +2,8 @@
 //!
 //! A map reserves address space for as much as the file may become, and hands out slices of the part that was
 //! published only. It owns the published length, which only rises and never passes the end of the file; it does
-//! not know what the bytes mean, nor who makes the file grow.
+//! not know what the bytes mean, nor who makes the file grow. How memory is asked for stands here as well: early, and in
+//! large pages.
 //!
 //! Invariants, on which every `unsafe` block here rests:
 //! 1. `published` is at most the capacity of the map, and at most the length that the file had at some time.
@@ -20,6 +21,7 @@ use std::io;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use memmap2::{MmapAsRawDesc, MmapOptions, MmapRaw};
 
 type Length = Box<dyn Fn() -> io::Result<u64> + Send + Sync>;
@@ -105,11 +107,52 @@ pub(crate) fn ask_for(bytes: &[u8]) {
     black_box(bytes.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
+/// Bytes of a large page, on the processors where a system that has them gives them away by itself.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
+
+/// The bytes of some parts, one behind another, in memory that is found by one large page, or by few, as far as the
+/// system has them; by ordinary ones where they would not nearly fill it. Memory that is gone through from end to end is
+/// found faster so.
+pub(crate) fn together<'b>(parts: impl Iterator<Item = &'b [u8]> + Clone) -> Bytes {
+    let len = parts.clone().map(<[u8]>::len).sum::<usize>();
+    let large = len.next_multiple_of(LARGE_PAGE_BYTES);
+    let map = if len < large / 4 * 3 { None } else { MmapOptions::new().len(large).map_anon().ok() };
+    let Some(mut map) = map else { return Bytes::from(parts.collect::<Vec<_>>().concat()) };
+    #[cfg(target_os = "linux")]
+    if let Err(error) = map.advise(memmap2::Advice::HugePage) {
+        tracing::debug!(%error, "the system has no large pages");
+    }
+    let mut at = 0;
+    for part in parts {
+        if let Some(room) = map.get_mut(at..at + part.len()) {
+            room.copy_from_slice(part);
+        }
+        at += part.len();
+    }
+    Bytes::from_owner(map).slice(..len)
+}
+
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
             .field("capacity", &self.capacity())
             .field("published", &self.published())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stand_one_behind_another_whether_they_fill_large_pages_or_not() {
+        let bytes: Vec<u8> = (0..5_u32 << 20).map(|n| (n.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
+        for len in [0, 1, 1000, 1 << 20, 3 << 19, (3 << 19) + 1, 2 << 20, (2 << 20) + 1, 4 << 20, 5 << 20] {
+            let whole = bytes.get(..len).unwrap_or_default();
+            for part in [len / 3 + 1, 62_592] {
+                assert!(together(whole.chunks(part)) == whole, "{len} bytes in parts of {part}");
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ use self::part::{Cell, Part};
 use super::codes::{self, Sketch};
 use crate::codec::delta::EMBEDDING_WIDTH_MAX;
 use crate::codec::wire::Malformed;
+use crate::disk::together;
 use crate::error::Result;
 use crate::position::{Frame, Last, Place, Position};
 use crate::view::saved::{Loader, Saver};
@@ -24,9 +25,10 @@ use crate::view::saved::{Loader, Saver};
 const FLOATS_BYTES: usize = 64 * 1024;
 /// The most bytes of a chunk of codes: what a change beside a search may have to copy.
 const CODES_BYTES: usize = 64 * 1024;
-/// So many chunks of codes are moved together once they are full. Pieces that stand all over the heap are slow to scan
-/// where memory is mapped page by page: on a virtual machine each took about 4 µs to begin.
-const CHUNKS_TOGETHER: usize = 16;
+/// So many chunks of codes are moved together once they are full: where rows are wide they nearly fill a large page.
+/// Pieces that stand all over the heap are slow to scan where memory is mapped page by page: on a virtual machine each
+/// took about 4 µs to begin.
+const CHUNKS_TOGETHER: usize = 32;
 /// How many bytes of chunks are written as one block.
 const BLOCK_BYTES: usize = 1 << 20;
 /// A table with more than one free place in so many is moved together before it is saved.
@@ -149,14 +151,16 @@ impl Rows {
         place
     }
 
-    /// Moves the codes of chunks, from the `first` on, into one piece of memory.
+    /// Moves the codes of chunks, from the `first` on, into one piece of memory, and the sketches into another.
     fn move_together(&mut self, first: usize) {
         let chunks = first..first + CHUNKS_TOGETHER;
-        let parts = chunks.clone().filter_map(|chunk| Some(self.codes.get(chunk)?.codes.bytes()));
-        let mut codes = Bytes::from(parts.collect::<Vec<_>>().concat());
+        let of = |chunk| self.codes.get(chunk);
+        let mut codes = gather(chunks.clone().filter_map(of).map(|chunk| &chunk.codes));
+        let mut sketches = gather(chunks.clone().filter_map(of).map(|chunk| &chunk.sketches));
         for chunk in chunks {
             if let Some(chunk) = self.codes.get_mut(chunk) {
-                chunk.codes = Part::loaded(codes.split_to(chunk.codes.cells().len().min(codes.len())));
+                chunk.codes = Part::loaded(take_front(&mut codes, chunk.codes.bytes().len()));
+                chunk.sketches = Part::loaded(take_front(&mut sketches, chunk.sketches.bytes().len()));
             }
         }
     }
@@ -257,6 +261,16 @@ impl CodesChunk {
             *cell = Sketch { scale, residual, fields }.to_cell();
         }
     }
+}
+
+/// The bytes of some parts in one piece of memory.
+fn gather<'p, T: Cell>(parts: impl Iterator<Item = &'p Part<T>>) -> Bytes {
+    let parts: Vec<_> = parts.map(Part::bytes).collect();
+    together(parts.iter().map(AsRef::as_ref))
+}
+
+fn take_front(bytes: &mut Bytes, len: usize) -> Bytes {
+    bytes.split_to(len.min(bytes.len()))
 }
 
 /// The chunk with this number, which is there or is the next.

@@ -288,9 +288,7 @@ impl There {
         let (seal, copy) = (segment.read_raw(at, len)?, there.read_raw(at, len)?);
         Ok(seal == copy && FrameHeader::decode(&seal, at).is_ok_and(|seal| seal.kind == FrameKind::Seal))
     }
-}
 
-impl There {
     /// Where the frames of a file that the target has end.
     fn known_end(&self, segment: &Segment, last: Option<Frame>) -> u64 {
         match last {

@@ -84,6 +84,13 @@ impl Checked {
         self.until.is_some_and(|until| self.chain.number >= until)
     }
 
+    /// Whether a frame is a close behind all that is wanted: it is not taken in, and behind it somebody else may have
+    /// gone on.
+    pub(super) fn is_passed_by(&self, frame: &CheckedFrame<'_>) -> bool {
+        let number = frame.header.number;
+        frame.header.kind == FrameKind::Close && self.until.is_some_and(|until| number >= until)
+    }
+
     /// Whether a frame stands behind all that is wanted.
     pub(super) fn is_beyond(&mut self, frame: &CheckedFrame<'_>) -> bool {
         let commit = frame.header.kind == FrameKind::Commit;

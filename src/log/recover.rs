@@ -505,6 +505,7 @@ impl Checked {
             match walk.step()? {
                 Step::End => break None,
                 Step::Bad(reason) => break Some(stop(reason)),
+                Step::Frame { frame, .. } if self.is_passed_by(&frame) => {}
                 Step::Frame { frame, .. } if self.is_beyond(&frame) => break None,
                 Step::Frame { offset, frame, bytes } => {
                     if let Err(reason) = self.follow(&frame, offset, base) {

@@ -110,6 +110,38 @@ fn a_read_mends_what_a_writer_left_that_failed_also_in_the_next_file() {
     }
 }
 
+/// The last frame that whoever opens the store finds, and mends nothing for others by it.
+fn found_by_opening(disk: &MemoryDisk) -> Frame {
+    let copy = MemoryDisk::new();
+    for path in disk.files() {
+        copy.write_file(&path, &disk.read_file(&path).expect("there")).expect("written");
+    }
+    open(&copy).appended()
+}
+
+#[test]
+fn a_read_shows_all_that_an_opening_finds_whichever_calls_of_two_others_failed() {
+    let calls = [Call::Create, Call::Sync, Call::SyncDir].into_iter();
+    let calls: Vec<_> = calls.flat_map(|kind| (0..4).map(move |nth| (kind, nth))).collect();
+    let mut failed = 0;
+    for (first, second) in calls.iter().flat_map(|first| calls.iter().map(move |second| (first, second))) {
+        let (disk, context) = (MemoryDisk::new(), format!("{first:?}, {second:?}"));
+        let (one, other, others) = (open(&disk), open(&disk), [open(&disk), open(&disk)]);
+        save(&one, "a");
+        // Leaves a close behind the note.
+        one.close().expect("closes");
+        for (store, (kind, nth)) in others.iter().zip([first, second]) {
+            disk.fail_kind(*kind, *nth, Fault::Io);
+            let saved = store.root().notes().remember("b", "", &"b".repeat(15_000));
+            failed += u64::from(saved.is_err());
+            disk.clear_faults();
+            let found = found_by_opening(&disk);
+            assert_eq!(other.refresh().expect("not refused"), found, "{context}: {saved:?}");
+        }
+    }
+    assert!(failed > 100, "{failed} writes failed");
+}
+
 #[test]
 fn a_read_looks_through_a_change_of_files_that_its_maker_died_in_and_a_write_goes_on_behind_it() {
     for call in 0.. {

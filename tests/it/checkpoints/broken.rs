@@ -186,3 +186,23 @@ fn a_disk_that_fails_under_a_checkpoint_costs_only_time() {
         assert_eq!(store.digest().unwrap(), digest);
     }
 }
+
+#[test]
+fn opening_from_a_checkpoint_makes_a_promise_again_that_was_lost() {
+    let disk = MemoryDisk::new();
+    let dying = disk.process();
+    let store = options().open_on(Arc::new(dying.clone())).unwrap();
+    write(&store, &mut Rng::new(3), 5);
+    store.checkpoint().unwrap();
+    let last = store.appended();
+    dying.kill();
+    disk.remove_file("DURABLE").unwrap();
+    let dying = disk.process();
+    let store = options().open_on(Arc::new(dying.clone())).unwrap();
+    assert_eq!(store.opened().checkpoint, Some(last));
+    dying.kill();
+    drop(store);
+    // A checkpoint is a cache; without it the last frame is promised all the same.
+    let reader = options().open_read_only_on(Arc::new(without_checkpoints(&disk))).unwrap();
+    assert_eq!(reader.durable(), last);
+}

@@ -124,15 +124,17 @@ fn a_read_shows_all_that_an_opening_finds_whichever_calls_of_two_others_failed()
     let calls = [Call::Create, Call::Sync, Call::SyncDir].into_iter();
     let calls: Vec<_> = calls.flat_map(|kind| (0..4).map(move |nth| (kind, nth))).collect();
     let mut failed = 0;
-    for (first, second) in calls.iter().flat_map(|first| calls.iter().map(move |second| (first, second))) {
-        let (disk, context) = (MemoryDisk::new(), format!("{first:?}, {second:?}"));
+    let pairs = calls.iter().flat_map(|first| calls.iter().map(move |second| (first, second)));
+    // Into the file behind the close, and into the next one.
+    for (size, (first, second)) in pairs.flat_map(|pair| [(1_000, pair), (15_000, pair)]) {
+        let (disk, context) = (MemoryDisk::new(), format!("{size} bytes, {first:?}, {second:?}"));
         let (one, other, others) = (open(&disk), open(&disk), [open(&disk), open(&disk)]);
         save(&one, "a");
         // Leaves a close behind the note.
         one.close().expect("closes");
         for (store, (kind, nth)) in others.iter().zip([first, second]) {
             disk.fail_kind(*kind, *nth, Fault::Io);
-            let saved = store.root().notes().remember("b", "", &"b".repeat(15_000));
+            let saved = store.root().notes().remember("b", "", &"b".repeat(size));
             failed += u64::from(saved.is_err());
             disk.clear_faults();
             let found = found_by_opening(&disk);

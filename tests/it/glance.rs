@@ -128,9 +128,10 @@ fn a_read_shows_all_that_an_opening_finds_whichever_calls_of_two_others_failed()
     // Into the file behind the close, and into the next one.
     for (size, (first, second)) in pairs.flat_map(|pair| [(1_000, pair), (15_000, pair)]) {
         let (disk, context) = (MemoryDisk::new(), format!("{size} bytes, {first:?}, {second:?}"));
-        let (one, other, others) = (open(&disk), open(&disk), [open(&disk), open(&disk)]);
+        let (other, others) = (open(&disk), [open(&disk), open(&disk)]);
+        // The only writer leaves a close behind its note.
+        let one = options().writers(Writers::One).open_on(Arc::new(disk.process())).expect("opens");
         save(&one, "a");
-        // Leaves a close behind the note.
         one.close().expect("closes");
         for (store, (kind, nth)) in others.iter().zip([first, second]) {
             disk.fail_kind(*kind, *nth, Fault::Io);

@@ -171,7 +171,8 @@ impl Work<'_> {
                 self.world.embeds = Some(self.process);
                 let taken = self.world.take(action);
                 self.world.embeds = None;
-                taken
+                // Before the switch gives the table anew what an erasure of it may have taken.
+                taken.and_then(|()| self.world.look_after_erasing(self.process))
             }
             _ => Ok(()),
         });
@@ -191,7 +192,6 @@ impl Work<'_> {
     /// What was embedded at the call before is saved by now, and the table is still searched by its old vectors.
     fn before(&mut self, call: usize) -> Check {
         if call > 0 {
-            self.world.look_after_erasing(self.process)?;
             let (seen, embedder, lost) = (self.seen.clone(), self.embedder, self.replaced);
             self.world.truth.grow(self.at, &|now| {
                 let mut saved = now.clone();
@@ -235,8 +235,6 @@ impl Work<'_> {
     /// The table was switched over.
     fn switched(&mut self, done: &Reembedded) -> Check {
         ensure!(done.switched, "not switched: {done:?}");
-        // What an erasure took meanwhile was not embedded.
-        self.world.look_after_erasing(self.process)?;
         let (seen, embedder) = (self.seen.clone(), self.embedder);
         let lost: &[bool] = if self.replaced { &[false, true] } else { &[false] };
         self.world

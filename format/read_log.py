@@ -126,8 +126,11 @@ class Body:
     def sequence(self, read):
         return [read() for _ in range(self.u64())]
 
+    def ended(self):
+        return self.at == len(self.data)
+
     def end(self):
-        if self.at != len(self.data):
+        if not self.ended():
             raise Bad("the body goes on behind its end")
 
 
@@ -509,10 +512,20 @@ class Envelope:
         return {"id": quoted(body.string())}
 
     def record(self, body):
-        return {"key": quoted(body.string()), "value": value(body.string()), "timestamp_ms": str(body.i64())}
+        args = {"key": quoted(body.string()), "value": value(body.string()), "timestamp_ms": str(body.i64())}
+        self.evicted(body)
+        return args
 
     def push(self, body):
-        return {"label": quoted(body.string()), "content": quoted(body.string()), "tokens": str(self.tokens)}
+        args = {"label": quoted(body.string()), "content": quoted(body.string()), "tokens": str(self.tokens)}
+        self.evicted(body)
+        return args
+
+    def evicted(self, body):
+        """What the delta pushed out follows from the state, and is in no line."""
+        if not self.flags & ITEM and not body.ended():
+            if not body.sequence(lambda: (body.u64(), body.u32())):
+                raise Bad("a delta evicts nothing and says so")
 
     def clear(self, _):
         return {}

@@ -212,6 +212,20 @@ impl State {
         self.vectors(id).map(VectorView::cleared).unwrap_or_default()
     }
 
+    /// Names what an operation on the handle `id` would push out of its ring or scratchpad, oldest first; erased items
+    /// are not named. Nothing for whatever is no `record` or `push`.
+    pub(crate) fn evicted_by(&self, id: &str, op: &Op<'_>, evicted: &mut Vec<Last>) {
+        match op {
+            Op::Record(_) => {
+                self.episodic(id).into_iter().for_each(|view| view.evicted_by_one_more(evicted));
+            }
+            Op::Push(push) => {
+                self.working(id).into_iter().for_each(|view| view.evicted_by_one_more(push.tokens, evicted));
+            }
+            _ => {}
+        }
+    }
+
     /// The handles that differ from an unused one, by kind, then by id.
     pub fn handles(&self) -> impl Iterator<Item = HandleId> {
         used(HandleKind::Notes, &self.notes)
@@ -332,7 +346,7 @@ fn read<R>(
     taken.map_err(|reason| bodies.corrupt(at, frame, reason))
 }
 
-/// The canonical JSON text of a body, read back.
-fn json(what: &'static str, at: Position, text: &str) -> Result<Json, Malformed> {
-    Json::parse(text).map_err(|bad| Malformed::new(what, u64::from(at.offset), "canonical JSON", bad))
+/// The canonical JSON text of a body, read back. `offset` is where its envelope stands.
+fn json(what: &'static str, offset: u64, text: &str) -> Result<Json, Malformed> {
+    Json::parse(text).map_err(|bad| Malformed::new(what, offset, "canonical JSON", bad))
 }

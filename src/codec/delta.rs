@@ -379,6 +379,21 @@ pub struct Origin {
     pub tool: Option<String>,
 }
 
+/// How a delta hangs together with those before it: what a writer that knows the state says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Links<'a> {
+    /// As [`Envelope::previous`].
+    pub previous: Last,
+    /// As [`Envelope::evicted`].
+    pub evicted: &'a [Last],
+}
+
+impl From<Last> for Links<'_> {
+    fn from(previous: Last) -> Self {
+        Links { previous, evicted: &[] }
+    }
+}
+
 /// A decoded envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
@@ -387,8 +402,18 @@ pub struct Envelope<'a> {
     /// The delta before this one of the same key, or the `clear` before this one of the same table; frame 0 if there
     /// is none.
     pub previous: Last,
+    /// What a `record` or `push` pushed out of its ring or scratchpad, oldest first: the places of the deltas that had
+    /// brought it. Erased ones are left out.
+    pub evicted: Vec<Last>,
     /// True for an item of a snapshot.
     pub item: bool,
     /// The change.
     pub op: Op<'a>,
+}
+
+impl Envelope<'_> {
+    /// What the envelope says of the deltas before it.
+    pub fn links(&self) -> Links<'_> {
+        Links { previous: self.previous, evicted: &self.evicted }
+    }
 }

@@ -1,4 +1,4 @@
-//! Encoding and decoding of envelopes, and the walk over a frame's payload.
+//! Encoding and decoding of envelopes, and the walk over those of a frame.
 //!
 //! Bodies are postcard; what must be readable without them stands in the envelope's header. Every decoded
 //! text is borrowed from the slice.
@@ -9,11 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::delta::{
     Class, Config, EMBEDDING_WIDTH_MAX, ENVELOPE_HEADER_BYTES, Envelope, FLAG_CONTINUES, FLAG_ERASED,
-    FLAG_ITEM, FLAGS_KNOWN, HandleKind, ORIGIN_TAG, Op, Origin, envelope as at,
+    FLAG_ITEM, FLAGS_KNOWN, HandleKind, Links, ORIGIN_TAG, Op, Origin, envelope as at,
 };
-use super::frame::{CheckedFrame, FRAME_HEADER_BYTES, FrameKind, LostRange, Seal, Seed};
+use super::frame::Seed;
 use super::wire::{Malformed, Reader, padded, put};
 use crate::position::{Frame, Last};
+
+mod walk;
+
+pub use walk::{Delta, Deltas, check};
 
 /// The body of a snapshot's head.
 #[derive(Serialize, Deserialize)]
@@ -35,16 +39,20 @@ struct Fixed {
 /// Appends the envelope of one operation, padded to 8 bytes. `out` must end at a multiple of 8.
 ///
 /// # Errors
-/// An operation that the format does not have (an item that does not put, a configuration of notes), a body
-/// that cannot be encoded, or an envelope beyond 4 GiB; `out` is then as it was.
-pub fn encode(
+/// An operation that the format does not have (an item that does not put, a configuration of notes, a note that
+/// evicts), a body that cannot be encoded, or an envelope beyond 4 GiB; `out` is then as it was.
+pub fn encode<'l>(
     out: &mut Vec<u8>,
     seed: &Seed,
     id: &str,
-    previous: Last,
+    links: impl Into<Links<'l>>,
     op: &Op<'_>,
     item: bool,
 ) -> Result<(), Malformed> {
+    let Links { previous, evicted } = links.into();
+    if !evicted.is_empty() && (item || !matches!(op, Op::Record(_) | Op::Push(_))) {
+        return Err(Malformed::new("operation", 0, "one that evicts nothing", op.class().name()));
+    }
     let mut flags = if item { FLAG_ITEM } else { 0 };
     let mut tokens = 0;
     match op {
@@ -60,8 +68,8 @@ pub fn encode(
     write(out, seed, &fixed, id, embedding, |out| match op {
         Op::Remember(note) => body(out, note),
         Op::Upsert(upsert) => body(out, upsert),
-        Op::Record(record) => body(out, record),
-        Op::Push(push) => body(out, push),
+        Op::Record(record) => body(out, record).and_then(|()| put_evicted(out, evicted)),
+        Op::Push(push) => body(out, push).and_then(|()| put_evicted(out, evicted)),
         Op::Forget { key } | Op::Delete { id: key } => body(out, key),
         Op::Configure(config) => body(out, config),
         Op::Snapshot { config, items, .. } => body(out, &HeadBody { config: config.clone(), items: *items }),
@@ -86,6 +94,30 @@ pub fn origin_bytes(origin: &Origin) -> usize {
 
 fn body<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> postcard::Result<()> {
     postcard::to_io(value, out).map(|_| ())
+}
+
+/// What was evicted stands behind the other fields, and only if there is something.
+fn put_evicted(out: &mut Vec<u8>, evicted: &[Last]) -> postcard::Result<()> {
+    if evicted.is_empty() {
+        return Ok(());
+    }
+    body(out, &(evicted.len() as u64))?;
+    evicted.iter().try_for_each(|Last { frame, index }| body(out, &(frame.0, *index)))
+}
+
+fn take_evicted(r: &mut Reader<'_>, item: bool) -> Result<Vec<Last>, Malformed> {
+    if item || r.rest().is_empty() {
+        return Ok(Vec::new());
+    }
+    let offset = r.offset();
+    let places: u64 = take(r, "evicted")?;
+    if places == 0 {
+        return Err(Malformed::new("evicted", offset, "a place, or nothing at all", "no place"));
+    }
+    // Each takes a byte at least, so a number that is too high ends with the body.
+    (0..places)
+        .map(|_| take(r, "evicted place").map(|(frame, index)| Last { frame: Frame(frame), index }))
+        .collect()
 }
 
 fn write(
@@ -285,16 +317,22 @@ fn interpret<'a>(
     }
     let kind = HandleKind::from_tag(fixed.tag).ok_or_else(|| bad("a kind from 1 to 5"))?;
     combination(kind, fixed, !embedding.is_empty()).map_err(bad)?;
+    let item = fixed.flags & FLAG_ITEM != 0;
+    let mut evicted = Vec::new();
     let op = if fixed.flags & FLAG_ERASED != 0 {
         let mut blank = Reader::new(embedding, offset);
         blank.zeros("erased embedding", embedding.len())?;
         r.zeros("erased body", r.rest().len())?;
         Op::Erased { kind, class: fixed.class, tokens: fixed.tokens }
     } else {
-        operation(kind, fixed, embedding, &mut r)?
+        let op = operation(kind, fixed, embedding, &mut r)?;
+        if matches!(op, Op::Record(_) | Op::Push(_)) {
+            evicted = take_evicted(&mut r, item)?;
+        }
+        ended(&r)?;
+        op
     };
-    let item = fixed.flags & FLAG_ITEM != 0;
-    Ok(Decoded::Delta(Envelope { id, previous: fixed.previous, item, op }))
+    Ok(Decoded::Delta(Envelope { id, previous: fixed.previous, evicted, item, op }))
 }
 
 /// Refuses what no writer writes; the error is what the format asks for instead.
@@ -358,7 +396,6 @@ fn operation<'a>(
     if op.kind() != kind {
         return Err(Malformed::new("configuration", r.offset(), kind.name(), op.kind().name()));
     }
-    ended(r)?;
     Ok(op)
 }
 
@@ -386,185 +423,4 @@ fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
     }
     let (quads, _) = bytes.as_chunks::<4>();
     Cow::Owned(quads.iter().map(|quad| f32::from_le_bytes(*quad)).collect())
-}
-
-/// The envelopes of a payload whose frame was found right: deltas with their index and offset.
-///
-/// The walk also holds the structure: items stand behind a head of their handle, as many as it says, and
-/// (for [`Deltas::of`]) the frame has as many deltas as its header says. Behind an erased head, whose count
-/// is gone, every item is erased; they are nothing any more, and the walk passes them.
-#[derive(Clone, Debug)]
-pub struct Deltas<'a> {
-    rest: &'a [u8],
-    offset: u64,
-    index: u32,
-    origin: Option<Origin>,
-    head: Option<Head<'a>>,
-    /// Deltas that the frame header still promises, where it was asked.
-    due: Option<u16>,
-    failed: bool,
-}
-
-/// The snapshot whose items are being met.
-#[derive(Clone, Debug)]
-struct Head<'a> {
-    kind: HandleKind,
-    id: &'a str,
-    /// Items to come; `None` behind an erased head.
-    due: Option<u64>,
-}
-
-/// One envelope met on the walk over a payload.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Delta<'a> {
-    /// Its index in the frame, the origin not counted.
-    pub index: u32,
-    /// Where it stands in the file.
-    pub offset: u64,
-    /// What it holds.
-    pub envelope: Envelope<'a>,
-}
-
-impl<'a> Deltas<'a> {
-    /// Begins at a payload that stands at `offset` of its file. The number of deltas is not looked at.
-    ///
-    /// # Errors
-    /// The origin does not decode.
-    pub fn new(payload: &'a [u8], offset: u64) -> Result<Deltas<'a>, Malformed> {
-        let mut deltas =
-            Deltas { rest: payload, offset, index: 0, origin: None, head: None, due: None, failed: false };
-        // Only an origin is decoded here: a delta is, when its turn comes.
-        if payload.get(at::KIND) == Some(&ORIGIN_TAG)
-            && let (Decoded::Origin(origin), rest) = decode(payload, offset, Trust::Frame)?
-        {
-            deltas.offset += (payload.len() - rest.len()) as u64;
-            (deltas.origin, deltas.rest) = (origin, rest);
-        }
-        Ok(deltas)
-    }
-
-    /// Begins at the payload of a commit or a base, and holds it to the delta count of its header.
-    ///
-    /// # Errors
-    /// As [`Deltas::new`].
-    pub fn of(frame: &CheckedFrame<'a>) -> Result<Deltas<'a>, Malformed> {
-        let offset = u64::from(frame.header.own_offset) + FRAME_HEADER_BYTES as u64;
-        let deltas = Deltas::new(frame.payload, offset)?;
-        Ok(Deltas { due: Some(frame.header.delta_count), ..deltas })
-    }
-
-    /// Who wrote the frame, where it says so and that was not erased.
-    pub fn origin(&self) -> Option<&Origin> {
-        self.origin.as_ref()
-    }
-
-    /// The next envelope; none for an item that went with its head.
-    fn step(&mut self) -> Result<Option<Delta<'a>>, Malformed> {
-        let (decoded, rest) = decode(self.rest, self.offset, Trust::Frame)?;
-        let Decoded::Delta(envelope) = decoded else {
-            return Err(Malformed::new("envelope", self.offset, "a delta", "a second origin"));
-        };
-        let mut gone = false;
-        if envelope.item {
-            self.item(&envelope)?;
-            gone = self.head.as_ref().is_some_and(|head| head.due.is_none());
-        } else {
-            self.delta(&envelope)?
-        }
-        let delta = Delta { index: self.index, offset: self.offset, envelope };
-        self.offset += (self.rest.len() - rest.len()) as u64;
-        self.rest = rest;
-        self.index = self.index.saturating_add(1);
-        Ok((!gone).then_some(delta))
-    }
-
-    fn item(&mut self, envelope: &Envelope<'a>) -> Result<(), Malformed> {
-        let bad = |expected: &str| Err(Malformed::new("snapshot item", self.offset, expected, "another"));
-        let Some(head) = &mut self.head else { return bad("a head before it") };
-        if (head.kind, head.id) != (envelope.op.kind(), envelope.id) {
-            return bad("the handle of its head");
-        }
-        match &mut head.due {
-            Some(0) => return bad("no more items than its head says"),
-            Some(due) => *due -= 1,
-            None if !matches!(envelope.op, Op::Erased { .. }) => return bad("an erased item"),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn delta(&mut self, envelope: &Envelope<'a>) -> Result<(), Malformed> {
-        self.no_item_due()?;
-        self.head = match &envelope.op {
-            Op::Snapshot { items, .. } => Some(Some(*items)),
-            Op::Erased { class: Class::Snapshot, .. } => Some(None),
-            _ => None,
-        }
-        .map(|due| Head { kind: envelope.op.kind(), id: envelope.id, due });
-        match &mut self.due {
-            Some(0) => {
-                Err(Malformed::new("delta count", self.offset, "the end of the frame", "a delta more"))
-            }
-            Some(due) => {
-                *due -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn no_item_due(&self) -> Result<(), Malformed> {
-        match self.head.as_ref().and_then(|head| head.due) {
-            None | Some(0) => Ok(()),
-            Some(due) => {
-                let expected = format!("{due} more");
-                Err(Malformed::new("snapshot items", self.offset, expected, "their end"))
-            }
-        }
-    }
-
-    fn end(&self) -> Result<(), Malformed> {
-        self.no_item_due()?;
-        match self.due {
-            None | Some(0) => Ok(()),
-            Some(due) => {
-                let expected = format!("{due} more");
-                Err(Malformed::new("delta count", self.offset, expected, "the end of the frame"))
-            }
-        }
-    }
-}
-
-impl<'a> Iterator for Deltas<'a> {
-    type Item = Result<Delta<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while !self.failed {
-            if self.rest.is_empty() {
-                self.failed = true;
-                return self.end().err().map(Err);
-            }
-            let step = self.step().transpose();
-            self.failed = matches!(step, Some(Err(_)));
-            if step.is_some() {
-                return step;
-            }
-        }
-        None
-    }
-}
-
-/// Holds the payload of a frame whose checksum is right against its kind: every envelope decodes, there are
-/// as many deltas as the header says, and every snapshot head has its items. `offset` is the payload's.
-///
-/// # Errors
-/// The first thing that does not hold.
-pub fn check(frame: &CheckedFrame<'_>, offset: u64) -> Result<(), Malformed> {
-    match frame.header.kind {
-        FrameKind::Commit | FrameKind::Base => Deltas::of(frame)?.try_for_each(|delta| delta.map(drop)),
-        FrameKind::Close if frame.payload.is_empty() => Ok(()),
-        FrameKind::Close => Err(Malformed::new("close marker", offset, "no payload", frame.payload.len())),
-        FrameKind::Seal => Seal::decode(frame.payload, offset).map(|_| ()),
-        FrameKind::Lost => LostRange::decode(frame.payload, offset).map(|_| ()),
-    }
 }

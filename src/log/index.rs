@@ -145,6 +145,11 @@ impl Index {
         self.last
     }
 
+    /// Whether frames up to this one are lost.
+    pub fn has_lost(&self, frame: Frame) -> bool {
+        self.lost.first().is_some_and(|range| range.first <= frame)
+    }
+
     /// The lost range that holds a frame.
     pub fn lost(&self, frame: Frame) -> Option<LostRange> {
         self.lost.iter().copied().find(|range| range.first <= frame && frame <= range.last)

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use super::{Inner, Newer};
 use crate::codec::delta::{
-    Config, EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, ORIGIN_BYTES_MAX, Op, Origin,
+    Config, EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, Links, ORIGIN_BYTES_MAX, Op, Origin,
 };
 use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload;
@@ -78,6 +78,8 @@ pub(super) struct Buffer {
     frame: Vec<u8>,
     /// Where each envelope begins in the frame.
     offsets: Vec<usize>,
+    /// What the operation being encoded pushes out.
+    evicted: Vec<Last>,
 }
 
 impl Inner {
@@ -94,12 +96,12 @@ impl Inner {
         check_origin(stamp.origin)?;
         let mut writer = log.writer()?;
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Buffer { frame, offsets } = &mut *buffer;
+        let Buffer { frame, offsets, evicted } = &mut *buffer;
         let time = stamp.time.unwrap_or_else(|| self.options.clock.now());
         let (before, number) = (self.state(), writer.next_frame());
         let appended = writer.append(time, frame, &mut |out, seed| {
             offsets.clear();
-            let chains = Chains::new(&before, number, changes.len());
+            let chains = Chains::new(&before, number, changes.len(), evicted);
             encode(out, seed, changes, stamp.origin, chains, offsets)
         })?;
         // Only the state in place is left, so that folding copies no node that nobody else reads.
@@ -151,7 +153,8 @@ impl Inner {
     /// As [`crate::log::Log::begin_with`]; [`Error::TooLarge`]: over 1 GiB, or too many handles.
     pub(crate) fn begin_at(&self, frame: Frame, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<()> {
         let (mut payload, unused, time) = (Vec::new(), State::default(), stamp.time.unwrap_or_default());
-        let chains = Chains::new(&unused, frame, changes.len());
+        let mut evicted = Vec::new();
+        let chains = Chains::new(&unused, frame, changes.len(), &mut evicted);
         let deltas = encode(&mut payload, &Seed::new(0), changes, stamp.origin, chains, &mut Vec::new())?;
         let within = |what, found: u64, limit: u64| {
             if found > limit { Err(Error::TooLarge { what, limit, found }) } else { Ok(()) }
@@ -163,8 +166,8 @@ impl Inner {
     }
 }
 
-/// Encodes all changes, each with the place of the delta before it of the same key. Answers how many deltas
-/// they are: a snapshot with its items is one.
+/// Encodes all changes, each with its links to the deltas before it. Answers how many deltas they are: a snapshot
+/// with its items is one.
 fn encode<'c>(
     out: &mut Vec<u8>,
     seed: &Seed,
@@ -189,8 +192,8 @@ fn encode<'c>(
             items = *n;
         }
         offsets.push(out.len());
-        let previous = chains.next(id, op, item, index as u32);
-        payload::encode(out, seed, id, previous, op, item).map_err(not_encodable)?;
+        let links = chains.next(id, op, item, index as u32);
+        payload::encode(out, seed, id, links, op, item).map_err(not_encodable)?;
     }
     Ok(deltas)
 }
@@ -199,9 +202,13 @@ pub(super) fn not_encodable(reason: Malformed) -> Error {
     Error::Invalid { what: reason.what, found: reason.found, expected: "a value that the format can hold" }
 }
 
-/// Finds the delta before each one of the same key, also where that stands in the same frame.
+/// Finds the delta before each one of the same key, and what each pushes out of a ring or scratchpad, also where
+/// that stands in the same frame.
 struct Chains<'c> {
     before: &'c State,
+    /// The rings and scratchpads with the changes so far; none before the first one in a frame of several.
+    rings: Option<State>,
+    evicted: &'c mut Vec<Last>,
     /// Places in the frame being written, by kind, handle and key.
     here: HashMap<(HandleKind, &'c str, &'c str), Last>,
     /// Handles whose chains a snapshot in this frame ended.
@@ -213,9 +220,11 @@ struct Chains<'c> {
 }
 
 impl<'c> Chains<'c> {
-    fn new(before: &'c State, frame: Frame, changes: usize) -> Chains<'c> {
+    fn new(before: &'c State, frame: Frame, changes: usize, evicted: &'c mut Vec<Last>) -> Chains<'c> {
         Chains {
             before,
+            rings: None,
+            evicted,
             here: HashMap::new(),
             ended: Vec::new(),
             cleared: HashMap::new(),
@@ -224,7 +233,31 @@ impl<'c> Chains<'c> {
         }
     }
 
-    fn next(&mut self, id: &'c str, op: &'c Op<'_>, item: bool, index: u32) -> Last {
+    fn next(&mut self, id: &'c str, op: &'c Op<'_>, item: bool, index: u32) -> Links<'_> {
+        match op.kind() {
+            HandleKind::Notes | HandleKind::Vector => self.previous(id, op, item, index).into(),
+            HandleKind::Episodic | HandleKind::Working => {
+                self.evict(id, op, item, index);
+                Links { previous: Last::default(), evicted: self.evicted }
+            }
+        }
+    }
+
+    fn evict(&mut self, id: &str, op: &Op<'_>, item: bool, index: u32) {
+        self.evicted.clear();
+        let rings = self.rings.as_ref().unwrap_or(self.before);
+        if !item {
+            rings.evicted_by(id, op, self.evicted);
+        }
+        if !self.single {
+            let last = Last { frame: self.frame, index };
+            let at = Position { segment: Position::PENDING, offset: index };
+            let rings = self.rings.get_or_insert_with(|| self.before.clone());
+            rings.apply(Place { last, at }, self.before.time(), id, op);
+        }
+    }
+
+    fn previous(&mut self, id: &'c str, op: &'c Op<'_>, item: bool, index: u32) -> Last {
         let kind = op.kind();
         if let Op::Snapshot { continues: false, .. } = op {
             // Items go on with the chains they had; whatever comes after the snapshot has only theirs.

@@ -1,9 +1,9 @@
 //! Comparing two frames of a store: what the frames between them touched, as it was and as it is.
 //!
-//! Of notes and rows, each first delta names the version before it, so nothing else is read. What a delta does to a
-//! ring, to a scratchpad, or to a whole table (cleared, configured, replaced by a snapshot) depends on all that was
-//! there: for such handles, and where frames between are lost, the state at the earlier frame is folded and then
-//! folded on.
+//! Each first delta of a note or row names the version before it, and each that adds to a ring or scratchpad names
+//! what it evicts, so nothing else is read. What a delta does to a whole handle (cleared, configured, replaced by a
+//! snapshot) depends on all that was there: for such handles, and where a chain does not tell because frames are
+//! lost, compacted or erased, the state at the earlier frame is folded and then folded on.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::past::{self, Past};
 use super::{Inner, Store};
-use crate::codec::delta::{HandleKind, Op};
+use crate::codec::delta::{Class, HandleKind, Op};
 use crate::codec::frame::FrameKind;
 use crate::codec::payload::{Delta, Deltas};
 use crate::codec::wire::Malformed;
@@ -40,7 +40,8 @@ pub struct Diff {
 #[derive(Default)]
 struct Touched {
     keys: BTreeMap<HandleId, BTreeMap<String, Touch>>,
-    /// Handles of which single keys do not tell.
+    rings: BTreeMap<HandleId, Ring>,
+    /// Handles of which single items do not tell.
     whole: BTreeSet<HandleId>,
     /// Frames are lost in between: nobody knows what they touched.
     lost: bool,
@@ -56,12 +57,25 @@ struct Touch {
     content: Option<Content>,
 }
 
+/// A ring or scratchpad that items were added to.
+#[derive(Default)]
+struct Ring {
+    /// What it got and still has, oldest first.
+    got: BTreeMap<Last, Content>,
+    /// What it had before and evicted, in that order.
+    evicted: Vec<Last>,
+}
+
 impl Store {
     /// What became of each item from one frame to another, and which handles were configured otherwise. `after`
     /// may lie before `before`: then it says what going back would change.
     ///
-    /// Reads the frames between, and for each note or row that they touched the version before them. Where they
-    /// touched a ring, a scratchpad or a whole table, or some of them are lost, also what [`Store::at`] reads.
+    /// A ring or scratchpad that was not emptied in between lost its oldest items and got newer ones, whatever these
+    /// hold; one that was emptied differs in what a reader sees.
+    ///
+    /// Reads the frames between, for each note or row that they touched the version before them, and what they evicted.
+    /// Where they touched a whole handle (cleared or configured it, brought a snapshot), or frames are lost, compacted
+    /// or erased that would tell, also what [`Store::at`] reads.
     ///
     /// # Errors
     /// As [`Store::at`]; [`crate::Error::Corrupt`] or [`crate::Error::Io`] where an item cannot be read.
@@ -95,6 +109,15 @@ impl Range<'_> {
             }
             match self.pairs(&handle, keys)? {
                 Some(pairs) => drop(handles.insert(handle.clone(), diff::touched(handle, pairs))),
+                None => drop(touched.whole.insert(handle)),
+            }
+        }
+        for (handle, ring) in std::mem::take(&mut touched.rings) {
+            if touched.lost || touched.whole.contains(&handle) {
+                continue;
+            }
+            match self.went_on(&handle, ring)? {
+                Some(differs) => drop(handles.insert(handle, differs)),
                 None => drop(touched.whole.insert(handle)),
             }
         }
@@ -164,6 +187,22 @@ impl Range<'_> {
         Ok(Some(pairs))
     }
 
+    /// What differs in a ring that went on; none where its deltas do not tell.
+    fn went_on(&self, handle: &HandleId, ring: Ring) -> Result<Option<Option<HandleDiff>>> {
+        // Whoever evicted may have known of frames that are lost, and that nobody folds any more.
+        if self.inner.index(|index| index.has_lost(self.late)) {
+            return Ok(None);
+        }
+        let mut before = Vec::with_capacity(ring.evicted.len());
+        for places in ring.evicted.chunk_by(|a, b| a.frame == b.frame) {
+            let Some(contents) = self.inner.contents(handle, places)? else { return Ok(None) };
+            before.extend(contents);
+        }
+        let after = ring.got.into_values().collect();
+        let (before, after) = if self.back { (after, before) } else { (before, after) };
+        Ok(Some(diff::went_on(handle.clone(), before, after)))
+    }
+
     /// What was saved under a key whose last version was the one at a place.
     fn before<T: Versioned>(&self, handle: &HandleId, key: &str, place: Last) -> Result<Option<T>> {
         let link = self.inner.link::<T>(handle, key, place)?;
@@ -197,12 +236,20 @@ impl Touched {
     fn delta(&mut self, delta: &Delta<'_>, by: (Frame, Time)) -> Result<(), Malformed> {
         let Delta { index, envelope, offset } = delta;
         let handle = HandleId { kind: envelope.op.kind(), id: envelope.id.into() };
+        if matches!(envelope.op, Op::Record(_) | Op::Push(_)) && !envelope.item {
+            return self.added(handle, delta, by);
+        }
         let chained = matches!(handle.kind, HandleKind::Notes | HandleKind::Vector);
-        let Some(key) = envelope.op.chain_key().filter(|_| !envelope.item) else {
-            // An erased note or row folds to nothing.
-            if !(chained && matches!(envelope.op, Op::Erased { .. })) {
+        if let Op::Erased { class, .. } = envelope.op {
+            // An erased note or row folds to nothing. An erased episode or entry does not say any more what it evicted.
+            let nothing = chained || class != Class::Put || envelope.id.is_empty();
+            if !nothing {
                 self.whole.insert(handle);
             }
+            return Ok(());
+        }
+        let Some(key) = envelope.op.chain_key().filter(|_| !envelope.item) else {
+            self.whole.insert(handle);
             return Ok(());
         };
         let last = Last { frame: by.0, index: *index };
@@ -215,6 +262,20 @@ impl Touched {
             }
             // A chain that skips a touch: some delta did nothing.
             Entry::Occupied(_) => drop(self.whole.insert(handle)),
+        }
+        Ok(())
+    }
+
+    fn added(&mut self, handle: HandleId, delta: &Delta<'_>, by: (Frame, Time)) -> Result<(), Malformed> {
+        let Delta { index, envelope, offset } = delta;
+        let ring = self.rings.entry(handle).or_default();
+        for place in &envelope.evicted {
+            if ring.got.remove(place).is_none() {
+                ring.evicted.push(*place);
+            }
+        }
+        if let Some(content) = Content::of(&envelope.op, by, *offset)? {
+            ring.got.insert(Last { frame: by.0, index: *index }, content);
         }
         Ok(())
     }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use super::past::{self, Past};
 use super::{Inner, Source};
-use crate::codec::frame::FrameKind;
+use crate::codec::frame::{CheckedFrame, FrameKind};
 use crate::error::{Error, Result};
 use crate::log::{Cursor, Files};
 use crate::position::{Frame, Last, Position};
 use crate::view::HandleId;
+use crate::view::diff::Content;
 use crate::view::history::{self, Link, Version, Versioned, Wanted};
 
 /// The versions of a note or a row, newest first. Each is read when it is asked for.
@@ -139,6 +140,24 @@ impl Inner {
             Located::Base(files, oldest) => {
                 in_base(&files, oldest, handle, key)?.map(Some).ok_or(Error::Compacted { oldest })
             }
+        }
+    }
+
+    /// Reads what deltas of one frame added to a handle; those that were erased are left out. None where nobody knows:
+    /// the frame was lost or compacted, or holds something else there.
+    ///
+    /// # Errors
+    /// The frame cannot be read.
+    pub(super) fn contents(&self, handle: &HandleId, places: &[Last]) -> Result<Option<Vec<Content>>> {
+        let Some(Last { frame, .. }) = places.first() else { return Ok(None) };
+        match self.locate(*frame) {
+            Ok(Some(Located::Frame(files, at))) => {
+                let Some(segment) = files.segment(at) else { return Ok(None) };
+                let read = |frame: &CheckedFrame<'_>| history::contents(frame, handle, places);
+                segment.frame(u64::from(at.offset), *frame, read)
+            }
+            Ok(Some(Located::Base(..)) | None) | Err(Error::Lost { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

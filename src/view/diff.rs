@@ -1,25 +1,26 @@
 //! What differs between two states of one log, handle by handle.
 //!
-//! Owns what counts as the same: notes and rows by their keys, episodes and entries by their order, all of them by
-//! what a reader sees and not by the delta that brought it. What was restored as it had been is no difference.
+//! Owns what counts as the same: notes and rows by their keys and what a reader sees. A ring or scratchpad that went
+//! on lost its oldest items and got newer ones, whatever these hold; one that was emptied in between is compared by
+//! what a reader sees, in its order. So what was restored as it had been is no difference.
 //!
-//! Invariants: equal states differ in nothing; states that differ in nothing have equal snapshots, except for
+//! Invariants: a state does not differ from itself; states that differ in nothing have equal snapshots, except for
 //! placeholders of erased items. Bodies are read only where another delta brought the item.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 
-use super::episodic::{Episode, EpisodeHead};
+use super::episodic::Episode;
 use super::history::Versioned;
 use super::notes::{Note, NoteHead};
 use super::text::compare_keys;
 use super::vectors::{RowHead, VectorRow};
 use super::{Bodies, EpisodicView, HandleId, NotesView, State, VectorView, WorkingView};
-use crate::codec::delta::{Config, HandleKind, Op};
+use crate::codec::delta::{Config, HandleKind, Op, Push};
 use crate::codec::wire::Malformed;
 use crate::error::Result;
-use crate::position::{Frame, Time};
+use crate::position::{Frame, Position, Time};
 
 /// What differs in one handle.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,14 +100,22 @@ impl Content {
         }
     }
 
-    /// What an operation on a note or row saves, by a frame and its time. `offset` is where it stands.
+    /// What an operation saves, by a frame and its time; none if it saves nothing. `offset` is where it stands.
     ///
     /// # Errors
     /// JSON that is none.
     pub(crate) fn of(op: &Op<'_>, by: (Frame, Time), offset: u64) -> Result<Option<Content>, Malformed> {
         Ok(match op.kind() {
             HandleKind::Notes => Note::of(op, by, offset)?.map(Content::Note),
-            _ => VectorRow::of(op, by, offset)?.map(Content::Row),
+            HandleKind::Vector => VectorRow::of(op, by, offset)?.map(Content::Row),
+            HandleKind::Episodic => Episode::of(op, by, offset)?.map(Content::Episode),
+            HandleKind::Working => match op {
+                Op::Push(Push { label, content, tokens }) => {
+                    let (label, content) = ((*label).to_owned(), (*content).to_owned());
+                    Some(Content::Entry { label, content, tokens: *tokens })
+                }
+                _ => None,
+            },
         })
     }
 
@@ -170,6 +179,12 @@ pub(crate) fn handle_diff(
     };
     let differs = config.is_some() || !items.is_empty();
     Ok(differs.then_some(HandleDiff { handle, config, items }))
+}
+
+/// What differs in a ring or scratchpad that was not emptied: what it has no more, and what it has since.
+pub(crate) fn went_on(handle: HandleId, before: Vec<Content>, after: Vec<Content>) -> Option<HandleDiff> {
+    let items = replaced(before, after, |item| item);
+    (!items.is_empty()).then_some(HandleDiff { handle, config: None, items })
 }
 
 /// What differs in a handle of which only these notes or rows were touched, each as it was and as it is.
@@ -238,32 +253,43 @@ fn episodes(
     b: Option<&EpisodicView>,
     bodies: &dyn Bodies,
 ) -> Result<(Configs, Vec<Difference>)> {
-    let before: Vec<EpisodeHead<'_>> = a.into_iter().flat_map(EpisodicView::heads).collect();
-    let after: Vec<EpisodeHead<'_>> = b.into_iter().flat_map(EpisodicView::heads).collect();
-    let there: BTreeSet<_> = before.iter().map(EpisodeHead::at).collect();
-    let kept: BTreeSet<_> = after.iter().map(EpisodeHead::at).filter(|at| there.contains(at)).collect();
-    let read = |heads: &[EpisodeHead<'_>]| -> Result<Vec<Episode>> {
-        heads.iter().filter(|head| !kept.contains(&head.at())).map(|head| head.read(bodies)).collect()
+    let configs = config((a, b), EpisodicView::max, Config::Episodic);
+    let read = |view: Option<&EpisodicView>, other: Option<&EpisodicView>| -> Result<Vec<Episode>> {
+        let there = places(other, |view| view.heads().map(|head| head.at()));
+        let heads = view.into_iter().flat_map(EpisodicView::heads);
+        heads.filter(|head| !there.contains(&head.at())).map(|head| head.read(bodies)).collect()
     };
-    let (before, after) = (read(&before)?, read(&after)?);
-    let items = if kept.is_empty() {
-        let content = |e: &Episode| (e.key.clone(), e.timestamp_ms, e.value.clone());
-        ring(before, after, content, Content::Episode)
-    } else {
-        // A ring that went on lost its oldest and got newer ones: whatever these hold, none took a place back.
-        replaced(before, after, Content::Episode)
-    };
-    Ok((config((a, b), EpisodicView::max, Config::Episodic), items))
+    let (before, after) = (read(a, b)?, read(b, a)?);
+    let begun = |view: Option<&EpisodicView>| view.map(EpisodicView::begun).unwrap_or_default();
+    if begun(a) == begun(b) {
+        return Ok((configs, replaced(before, after, Content::Episode)));
+    }
+    let content = |e: &Episode| (e.key.clone(), e.timestamp_ms, e.value.clone());
+    Ok((configs, ring(before, after, content, Content::Episode)))
 }
 
 fn entries(a: Option<&WorkingView>, b: Option<&WorkingView>) -> (Configs, Vec<Difference>) {
-    let entries = |view: Option<&WorkingView>| -> Vec<(String, String, u32)> {
-        let entries = view.into_iter().flat_map(WorkingView::entries);
-        entries.map(|e| (e.label.to_owned(), e.content.to_owned(), e.tokens)).collect()
+    let configs = config((a, b), WorkingView::configured_budget, Config::Working);
+    let read = |view: Option<&WorkingView>, other: Option<&WorkingView>| -> Vec<(String, String, u32)> {
+        let there = places(other, |view| view.placed().map(|(at, _)| at));
+        let entries = view.into_iter().flat_map(WorkingView::placed).filter(|(at, _)| !there.contains(at));
+        entries.map(|(_, e)| (e.label.to_owned(), e.content.to_owned(), e.tokens)).collect()
     };
+    let (before, after) = (read(a, b), read(b, a));
+    let begun = |view: Option<&WorkingView>| view.map(WorkingView::begun).unwrap_or_default();
     let whole = |(label, content, tokens)| Content::Entry { label, content, tokens };
-    let items = ring(entries(a), entries(b), Clone::clone, whole);
-    (config((a, b), WorkingView::configured_budget, Config::Working), items)
+    if begun(a) == begun(b) {
+        return (configs, replaced(before, after, whole));
+    }
+    (configs, ring(before, after, Clone::clone, whole))
+}
+
+/// Where the items of a ring stand.
+fn places<'v, V, I: Iterator<Item = Position> + 'v>(
+    view: Option<&'v V>,
+    of: impl Fn(&'v V) -> I,
+) -> BTreeSet<Position> {
+    view.into_iter().flat_map(of).collect()
 }
 
 /// Both sides in one order, equal ones together.

@@ -25,6 +25,8 @@ pub struct EpisodicView {
     ring: Vector<Option<Entry>>,
     placeholders: usize,
     max: Option<u64>,
+    /// The delta that emptied the ring last.
+    begun: Last,
 }
 
 /// One episode.
@@ -51,6 +53,7 @@ struct Entry {
     key: Arc<str>,
     timestamp_ms: i64,
     frame: Frame,
+    index: u32,
     time: Time,
     at: Position,
 }
@@ -110,6 +113,19 @@ impl EpisodicView {
         self.ring.iter().flatten().map(EpisodeHead)
     }
 
+    /// The delta that emptied the ring last: rings that it is the same of hold one run of episodes.
+    pub(super) fn begun(&self) -> Last {
+        self.begun
+    }
+
+    /// Names what one more episode would push out, oldest first; erased ones are not named.
+    pub(super) fn evicted_by_one_more(&self, evicted: &mut Vec<Last>) {
+        let more = self.ring.len() as u64 + 1;
+        let over = self.max.map_or(0, |max| more.saturating_sub(max));
+        let oldest = self.ring.iter().take(usize::try_from(over).unwrap_or(usize::MAX)).flatten();
+        evicted.extend(oldest.map(|entry| Last { frame: entry.frame, index: entry.index }));
+    }
+
     fn push(&mut self, entry: Option<Entry>) {
         self.placeholders += usize::from(entry.is_none());
         self.ring.push_back(entry);
@@ -131,21 +147,37 @@ impl EpisodicView {
     }
 }
 
+impl Episode {
+    /// What an operation records, by a frame and its time; none if it records nothing. `offset` is where it stands.
+    ///
+    /// # Errors
+    /// JSON that is none.
+    pub(super) fn of(
+        op: &Op<'_>,
+        (frame, time): (Frame, Time),
+        offset: u64,
+    ) -> Result<Option<Episode>, Malformed> {
+        let Op::Record(Record { key, value, timestamp_ms }) = op else { return Ok(None) };
+        let value = super::json("episode value", offset, value)?;
+        Ok(Some(Episode { key: (*key).to_owned(), value, timestamp_ms: *timestamp_ms, frame, time }))
+    }
+}
+
 impl View for EpisodicView {
     fn apply(&mut self, place: Place, time: Time, op: &Op<'_>) {
         match op {
             Op::Record(Record { key, timestamp_ms, .. }) => {
-                let (timestamp_ms, frame, at) = (*timestamp_ms, place.last.frame, place.at);
-                self.push(Some(Entry { key: Arc::from(*key), timestamp_ms, frame, time, at }));
+                let (timestamp_ms, Last { frame, index }, at) = (*timestamp_ms, place.last, place.at);
+                self.push(Some(Entry { key: Arc::from(*key), timestamp_ms, frame, index, time, at }));
             }
             Op::Erased { kind: HandleKind::Episodic, class: Class::Put, .. } => self.push(None),
             Op::Clear(HandleKind::Episodic) => {
-                *self = EpisodicView { max: self.max, ..EpisodicView::default() };
+                *self = EpisodicView { max: self.max, begun: place.last, ..EpisodicView::default() };
             }
             Op::Configure(config) => self.configure(config),
             Op::Snapshot { config: config @ Config::Episodic(_), continues, .. } => {
                 if !continues {
-                    *self = EpisodicView::default();
+                    *self = EpisodicView { begun: place.last, ..EpisodicView::default() };
                 }
                 self.configure(config);
             }
@@ -174,26 +206,27 @@ impl View for EpisodicView {
     }
 }
 
-/// An episode as it is saved: key, its time as said, frame, commit time, position.
-type SavedEpisode<'a> = (&'a str, i64, u64, u64, SavedPosition);
+/// An episode as it is saved: key, its time as said, frame, index, commit time, position.
+type SavedEpisode<'a> = (&'a str, i64, u64, u32, u64, SavedPosition);
 
 impl Saved for EpisodicView {
     fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
-        saver.say(&self.max)?;
+        saver.say(&(self.max, saved::last(self.begun)))?;
         saver.items(self.ring.iter().map(|entry| {
-            entry.as_ref().map(|Entry { key, timestamp_ms, frame, time, at }| -> SavedEpisode<'_> {
-                (key, *timestamp_ms, frame.0, time.as_micros(), saved::position(*at))
+            entry.as_ref().map(|Entry { key, timestamp_ms, frame, index, time, at }| -> SavedEpisode<'_> {
+                (key, *timestamp_ms, frame.0, *index, time.as_micros(), saved::position(*at))
             })
         }))
     }
 
     fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
-        let mut view = EpisodicView { max: loader.take("ring size")?, ..EpisodicView::default() };
+        let (max, begun) = loader.take("ring size and beginning")?;
+        let mut view = EpisodicView { max, begun: saved::last_of(begun), ..EpisodicView::default() };
         loader.items("saved episodes", |bytes| {
             let (episode, rest): (Option<SavedEpisode<'_>>, _) = saved::item("saved episode", bytes)?;
-            let entry = episode.map(|(key, timestamp_ms, frame, time, at)| {
+            let entry = episode.map(|(key, timestamp_ms, frame, index, time, at)| {
                 let (frame, time, at) = (Frame(frame), saved::time_of(time)?, saved::position_of(at));
-                Ok(Entry { key: Arc::from(key), timestamp_ms, frame, time, at })
+                Ok(Entry { key: Arc::from(key), timestamp_ms, frame, index, time, at })
             });
             view.push(entry.transpose()?);
             Ok(rest)
@@ -215,7 +248,8 @@ impl EpisodeHead<'_> {
 
 impl Entry {
     fn read(&self, bodies: &dyn Bodies) -> Result<Episode> {
-        let value = self.with(bodies, |record| super::json("episode value", self.at, record.value))?;
+        let value = self
+            .with(bodies, |record| super::json("episode value", u64::from(self.at.offset), record.value))?;
         let Entry { timestamp_ms, frame, time, .. } = *self;
         Ok(Episode { key: self.key.to_string(), value, timestamp_ms, frame, time })
     }

@@ -2,15 +2,18 @@
 //!
 //! Owns how an envelope is read as a version. Does not know where frames stand, nor how a chain goes on.
 
+use std::collections::BTreeSet;
+
+use super::diff::Content;
 use super::notes::{Note, NoteBody};
 use super::vectors::VectorRow;
-use super::{Bodies, State, json};
+use super::{Bodies, HandleId, State, json};
 use crate::codec::delta::{Body, HandleKind, Op, Origin};
 use crate::codec::frame::{CheckedFrame, FrameKind};
 use crate::codec::payload::{Delta, Deltas};
 use crate::codec::wire::Malformed;
 use crate::error::Result;
-use crate::position::{Frame, Last, Position, Time};
+use crate::position::{Frame, Last, Time};
 
 /// What became of a note or a row in one frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +141,7 @@ impl Versioned for Note {
         let Op::Remember(note) = op else { return Ok(None) };
         let body = match note.body {
             Body::Text(text) => NoteBody::Text(text.to_owned()),
-            Body::Json(text) => NoteBody::Json(json("note body", at(offset), text)?),
+            Body::Json(text) => NoteBody::Json(json("note body", offset, text)?),
         };
         let (key, summary) = (note.key.to_owned(), note.summary.map(str::to_owned));
         Ok(Some(Note { key, summary, body, frame, time }))
@@ -154,7 +157,7 @@ impl Versioned for VectorRow {
 
     fn of(op: &Op<'_>, (frame, _): (Frame, Time), offset: u64) -> Result<Option<VectorRow>, Malformed> {
         let Op::Upsert(row) = op else { return Ok(None) };
-        let metadata = json("metadata", at(offset), row.metadata)?;
+        let metadata = json("metadata", offset, row.metadata)?;
         let (id, text) = (row.id.to_owned(), row.text.to_owned());
         Ok(Some(VectorRow { id, text, metadata, embedding: row.embedding.to_vec(), frame }))
     }
@@ -205,6 +208,37 @@ pub(crate) fn link<T: Versioned>(
     Ok(Some(Link { version, place, previous: envelope.previous }))
 }
 
+/// What the deltas at these places of a frame added to a handle, without those that were erased. None: something else
+/// stands at one of them.
+///
+/// # Errors
+/// The frame does not decode.
+pub(crate) fn contents(
+    frame: &CheckedFrame<'_>,
+    handle: &HandleId,
+    places: &[Last],
+) -> Result<Option<Vec<Content>>, Malformed> {
+    let by = (frame.header.number, frame.header.time);
+    let mut due = places.iter().map(|place| place.index).collect::<BTreeSet<u32>>();
+    let mut contents = Vec::with_capacity(due.len());
+    for delta in Deltas::of(frame)? {
+        let Delta { index, offset, envelope } = delta?;
+        if !due.remove(&index) {
+            continue;
+        }
+        if matches!(envelope.op, Op::Erased { .. }) {
+            continue;
+        }
+        let content = Content::of(&envelope.op, by, offset)?;
+        match content.filter(|_| envelope.op.kind() == handle.kind && envelope.id == &*handle.id) {
+            Some(content) => contents.push(content),
+            None => return Ok(None),
+        }
+    }
+    // An item that went with its erased head is not met.
+    Ok(Some(contents))
+}
+
 fn is_wanted(delta: &Delta<'_>, kind: HandleKind, handle: &str, wanted: Wanted<'_>) -> bool {
     match wanted {
         Wanted::Key(index, _) | Wanted::Clear(index) => delta.index == index,
@@ -213,9 +247,4 @@ fn is_wanted(delta: &Delta<'_>, kind: HandleKind, handle: &str, wanted: Wanted<'
             envelope.op.kind() == kind && envelope.id == handle && envelope.op.chain_key() == Some(key)
         }
     }
-}
-
-/// A place for messages; its file is named by whoever has it.
-fn at(offset: u64) -> Position {
-    Position { segment: 0, offset: u32::try_from(offset).unwrap_or(u32::MAX) }
 }

@@ -186,7 +186,7 @@ impl NotesView {
         let Some(head) = self.head(key) else { return Ok(None) };
         let body = head.with(bodies, |note| match note.body {
             Body::Text(text) => Ok(NoteBody::Text(text.to_owned())),
-            Body::Json(text) => Ok(NoteBody::Json(json("note body", head.at, text)?)),
+            Body::Json(text) => Ok(NoteBody::Json(json("note body", u64::from(head.at.offset), text)?)),
         })?;
         let summary = head.summary.map(str::to_owned);
         Ok(Some(Note { key: key.to_owned(), summary, body, frame: head.last.frame, time: head.time }))

@@ -16,10 +16,10 @@ use super::State;
 use crate::codec::delta::HandleKind;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
-use crate::position::{Frame, Position, Time};
+use crate::position::{Frame, Last, Position, Time};
 
 /// Raised whenever the fold or the saved form changes its meaning: what another version saved is not loaded.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 /// How many bytes a block of single items has before the next one is begun.
 const ITEMS_BYTES: usize = 256 * 1024;
@@ -225,6 +225,17 @@ pub(super) fn position(at: Position) -> SavedPosition {
 
 pub(super) fn position_of((segment, offset): SavedPosition) -> Position {
     Position { segment, offset }
+}
+
+/// The identity of a delta as the saved form has it.
+pub(super) type SavedLast = (u64, u32);
+
+pub(super) fn last(last: Last) -> SavedLast {
+    (last.frame.0, last.index)
+}
+
+pub(super) fn last_of((frame, index): SavedLast) -> Last {
+    Last { frame: Frame(frame), index }
 }
 
 pub(super) fn time_of(time_us: u64) -> Result<Time, Malformed> {

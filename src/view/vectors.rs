@@ -306,7 +306,7 @@ impl RowHead<'_> {
             Ok(VectorRow {
                 id: upsert.id.to_owned(),
                 text: upsert.text.to_owned(),
-                metadata: json("metadata", self.at, upsert.metadata)?,
+                metadata: json("metadata", u64::from(self.at.offset), upsert.metadata)?,
                 embedding: self.embedding.to_vec(),
                 frame: self.last.frame,
             })

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use imbl::Vector;
 
-use super::saved::{self, Loader, Saved, Saver};
+use super::saved::{self, Loader, Saved, SavedLast, SavedPosition, Saver};
 use super::text::fold_line;
 use super::{Bodies, View};
 use crate::codec::delta::{Class, Config, HandleKind, Op, Push};
 use crate::codec::wire::Malformed;
 use crate::error::Result;
-use crate::position::{Last, Place, Time};
+use crate::position::{Last, Place, Position, Time};
 
 /// The budget of a scratchpad that was not configured, in tokens.
 pub const DEFAULT_TOKEN_BUDGET: u64 = 2048;
@@ -31,6 +31,8 @@ pub struct WorkingView {
     cost_tokens: u64,
     placeholders: usize,
     budget: Option<u64>,
+    /// The delta that emptied the scratchpad last.
+    begun: Last,
 }
 
 /// One entry as a read sees it.
@@ -46,6 +48,7 @@ pub struct WorkingEntry<'a> {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    place: Place,
     tokens: u32,
     /// None in the placeholder of an erased entry.
     said: Option<Said>,
@@ -60,9 +63,14 @@ struct Said {
 impl WorkingView {
     /// The entries, oldest first; erased ones are absent.
     pub fn entries(&self) -> impl Iterator<Item = WorkingEntry<'_>> {
+        self.placed().map(|(_, entry)| entry)
+    }
+
+    /// As [`WorkingView::entries`], each with where its envelope stands.
+    pub(super) fn placed(&self) -> impl Iterator<Item = (Position, WorkingEntry<'_>)> {
         self.entries.iter().filter_map(|entry| {
             let Said { label, content } = entry.said.as_ref()?;
-            Some(WorkingEntry { label, content, tokens: entry.tokens })
+            Some((entry.place.at, WorkingEntry { label, content, tokens: entry.tokens }))
         })
     }
 
@@ -95,6 +103,23 @@ impl WorkingView {
         self.budget
     }
 
+    /// The delta that emptied the scratchpad last: scratchpads that it is the same of hold one run of entries.
+    pub(super) fn begun(&self) -> Last {
+        self.begun
+    }
+
+    /// Names what one more entry of this cost would push out, oldest first; erased ones are not named.
+    pub(super) fn evicted_by_one_more(&self, tokens: u32, evicted: &mut Vec<Last>) {
+        let mut cost = self.cost_tokens.saturating_add(u64::from(tokens));
+        for entry in self.entries.iter() {
+            if cost <= self.budget() {
+                return;
+            }
+            cost -= u64::from(entry.tokens);
+            evicted.extend(entry.said.as_ref().map(|_| entry.place.last));
+        }
+    }
+
     fn push(&mut self, entry: Entry) {
         self.cost_tokens = self.cost_tokens.saturating_add(u64::from(entry.tokens));
         self.placeholders += usize::from(entry.said.is_none());
@@ -119,22 +144,22 @@ impl WorkingView {
 }
 
 impl View for WorkingView {
-    fn apply(&mut self, _: Place, _: Time, op: &Op<'_>) {
+    fn apply(&mut self, place: Place, _: Time, op: &Op<'_>) {
         match op {
             Op::Push(Push { label, content, tokens }) => {
                 let said = Said { label: Arc::from(*label), content: Arc::from(*content) };
-                self.push(Entry { tokens: *tokens, said: Some(said) });
+                self.push(Entry { place, tokens: *tokens, said: Some(said) });
             }
             Op::Erased { kind: HandleKind::Working, class: Class::Put, tokens } => {
-                self.push(Entry { tokens: *tokens, said: None });
+                self.push(Entry { place, tokens: *tokens, said: None });
             }
             Op::Clear(HandleKind::Working) => {
-                *self = WorkingView { budget: self.budget, ..WorkingView::default() };
+                *self = WorkingView { budget: self.budget, begun: place.last, ..WorkingView::default() };
             }
             Op::Configure(config) => self.configure(config),
             Op::Snapshot { config: config @ Config::Working(_), continues, .. } => {
                 if !continues {
-                    *self = WorkingView::default();
+                    *self = WorkingView { begun: place.last, ..WorkingView::default() };
                 }
                 self.configure(config);
             }
@@ -147,7 +172,7 @@ impl View for WorkingView {
     }
 
     fn items(&self, _: &dyn Bodies, item: &mut dyn FnMut(Last, &Op<'_>) -> Result<()>) -> Result<()> {
-        self.entries.iter().try_for_each(|Entry { tokens, said }| {
+        self.entries.iter().try_for_each(|Entry { tokens, said, .. }| {
             let tokens = *tokens;
             let op = match said {
                 Some(Said { label, content }) => Op::Push(Push { label, content, tokens }),
@@ -166,23 +191,26 @@ impl View for WorkingView {
     }
 }
 
-/// An entry as it is saved: its cost, label and content.
-type SavedEntry<'a> = (u32, Option<(&'a str, &'a str)>);
+/// An entry as it is saved: its place, its cost, label and content.
+type SavedEntry<'a> = (SavedLast, SavedPosition, u32, Option<(&'a str, &'a str)>);
 
 impl Saved for WorkingView {
     fn save(&self, saver: &mut Saver<'_>) -> Result<()> {
-        saver.say(&self.budget)?;
-        saver.items(self.entries.iter().map(|Entry { tokens, said }| -> SavedEntry<'_> {
-            (*tokens, said.as_ref().map(|Said { label, content }| (&**label, &**content)))
+        saver.say(&(self.budget, saved::last(self.begun)))?;
+        saver.items(self.entries.iter().map(|Entry { place, tokens, said }| -> SavedEntry<'_> {
+            let said = said.as_ref().map(|Said { label, content }| (&**label, &**content));
+            (saved::last(place.last), saved::position(place.at), *tokens, said)
         }))
     }
 
     fn load(loader: &mut Loader<'_>) -> Result<Self, Malformed> {
-        let mut view = WorkingView { budget: loader.take("budget")?, ..WorkingView::default() };
+        let (budget, begun) = loader.take("budget and beginning")?;
+        let mut view = WorkingView { budget, begun: saved::last_of(begun), ..WorkingView::default() };
         loader.items("saved entries", |bytes| {
-            let ((tokens, said), rest): (SavedEntry<'_>, _) = saved::item("saved entry", bytes)?;
+            let ((last, at, tokens, said), rest): (SavedEntry<'_>, _) = saved::item("saved entry", bytes)?;
+            let place = Place { last: saved::last_of(last), at: saved::position_of(at) };
             let said = said.map(|(label, content)| Said { label: label.into(), content: content.into() });
-            view.push(Entry { tokens, said });
+            view.push(Entry { place, tokens, said });
             Ok(rest)
         })?;
         Ok(view)

@@ -5,8 +5,8 @@
 
 use mnemolog::codec::blank::{Blank, blank};
 use mnemolog::codec::delta::{
-    Body, Class, Config, FLAG_CONTINUES, FLAG_ERASED, FLAG_ITEM, HandleKind, Note, ORIGIN_TAG, Op, Origin,
-    Push, Upsert, envelope as at,
+    Body, Class, Config, FLAG_CONTINUES, FLAG_ERASED, FLAG_ITEM, HandleKind, Links, Note, ORIGIN_TAG, Op,
+    Origin, Push, Record, Upsert, envelope as at,
 };
 use mnemolog::codec::frame::{self, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Seed};
 use mnemolog::codec::payload::{self, Decoded, Deltas, Trust, check, decode, encode, encode_origin};
@@ -147,6 +147,39 @@ fn what_would_be_refused_is_not_written() {
         assert!(encode(&mut out, &seed(), ID, Last::default(), &op, item).is_err(), "{op:?}");
         assert_eq!(out, [1; 8]);
     }
+}
+
+#[test]
+fn what_is_evicted_comes_back_and_only_one_more_episode_or_entry_evicts() {
+    let record = Op::Record(Record { key: "k", value: "1", timestamp_ms: 0 });
+    let push = Op::Push(Push { label: "l", content: "c", tokens: 7 });
+    let far = Last { frame: Frame(u64::MAX), index: u32::MAX };
+    let evicted = [Last { frame: Frame(1), index: 0 }, far];
+    let links = |evicted| Links { evicted, ..Links::default() };
+    for op in [&record, &push] {
+        for count in 0..=2 {
+            let mut out = Vec::new();
+            encode(&mut out, &seed(), ID, links(&evicted[..count]), op, false).unwrap();
+            let (decoded, rest) = decode(&out, 0, Trust::Alone(&seed())).unwrap();
+            let Decoded::Delta(found) = decoded else { panic!("{decoded:?}") };
+            assert_eq!((found.links(), &found.op, rest), (links(&evicted[..count]), op, &[][..]));
+        }
+        let mut out = vec![1; 8];
+        assert!(encode(&mut out, &seed(), ID, links(&evicted), op, true).is_err(), "an item");
+        assert_eq!(out, [1; 8]);
+    }
+    for op in [note("k"), Op::Clear(HandleKind::Episodic), Op::Configure(Config::Working(None))] {
+        assert!(encode(&mut Vec::new(), &seed(), ID, links(&evicted), &op, false).is_err(), "{op:?}");
+    }
+    // A count of places, and fewer of them.
+    let mut out = Vec::new();
+    encode(&mut out, &seed(), ID, links(&evicted[..1]), &record, false).unwrap();
+    let count = u32::from_le_bytes(out[..4].try_into().unwrap()) as usize - 3;
+    assert_eq!(
+        refusal(&bent(out.clone(), count, &[0])).as_deref(),
+        Some("evicted: a place, or nothing at all")
+    );
+    assert_eq!(refusal(&bent(out, count, &[2])).as_deref(), Some("evicted place: a postcard value"));
 }
 
 fn walk(envelopes: &[Vec<u8>], delta_count: u16) -> Result<usize, String> {

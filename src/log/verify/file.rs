@@ -459,11 +459,13 @@ pub(in crate::log) fn faults(
     let (mut rest, mut offset) = (frame.payload, offset + FRAME_HEADER_BYTES as u64);
     while !rest.is_empty() {
         match payload::decode(rest, offset, Trust::Alone(seed)) {
-            Ok((Decoded::Delta(envelope), _)) if envelope.previous.frame > number => {
-                let found = envelope.previous.frame;
-                tell(Malformed::new("previous frame", offset, format!("at most {number}"), found));
-            }
             Ok((Decoded::Delta(envelope), _)) => {
+                for place in [envelope.previous].iter().chain(&envelope.evicted) {
+                    if place.frame > number {
+                        let expected = format!("at most {number}");
+                        tell(Malformed::new("frame of an earlier delta", offset, expected, place.frame));
+                    }
+                }
                 envelope.op.check_json(offset).err().into_iter().for_each(&mut *tell)
             }
             Ok((Decoded::Origin(_), _)) => {}

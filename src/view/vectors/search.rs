@@ -123,7 +123,7 @@ impl VectorView {
     fn hit(&self, score: f32, place: RowPlace, bodies: &dyn Bodies) -> Result<Hit> {
         self.read_at(place, bodies, |upsert| {
             let at = self.rows.delta(place).at;
-            let metadata = json("metadata", at, upsert.metadata)?;
+            let metadata = json("metadata", u64::from(at.offset), upsert.metadata)?;
             Ok(Hit { id: upsert.id.to_owned(), text: upsert.text.to_owned(), score, metadata })
         })
     }

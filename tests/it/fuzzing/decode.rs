@@ -2,7 +2,7 @@
 //! calls whole opens. The first byte says what the others are, and whether their checksums are made right.
 
 use mnemolog::Json;
-use mnemolog::codec::delta::{HandleKind, Op};
+use mnemolog::codec::delta::{Envelope, HandleKind, Op};
 use mnemolog::codec::frame::{self, FrameKind, Seed, frame_header};
 use mnemolog::codec::intent::{INTENT_HEADER_BYTES, INTENT_MAGIC, Intent};
 use mnemolog::codec::payload::{self, Decoded, Deltas, Trust};
@@ -12,7 +12,7 @@ use mnemolog::codec::segment::{
 use mnemolog::codec::snapshot::{self, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SnapshotWriter};
 use mnemolog::disk::MemoryDisk;
 use mnemolog::interchange::Line;
-use mnemolog::position::{Last, SegmentId};
+use mnemolog::position::SegmentId;
 
 use super::checksums::{mend_envelopes, mend_file, mend_segment};
 use super::look;
@@ -77,7 +77,7 @@ fn segment(bytes: &[u8], raw: bool) {
             && let Ok(deltas) = Deltas::of(&found)
         {
             deltas.flatten().for_each(|delta| {
-                again(delta.envelope.id, delta.envelope.previous, &delta.envelope.op, delta.envelope.item);
+                again(&delta.envelope);
             });
         }
         at += bytes as u64;
@@ -107,16 +107,19 @@ fn opens_if_whole(disk: &MemoryDisk) {
     }
 }
 
-/// An operation that decoded is encoded again, and decodes to what encodes the same.
-fn again(id: &str, previous: Last, op: &Op<'_>, item: bool) {
+/// An envelope that decoded is encoded again, and decodes to what encodes the same.
+fn again(envelope: &Envelope<'_>) {
     let (seed, mut first, mut second) = (Seed::new(7), Vec::new(), Vec::new());
-    payload::encode(&mut first, &seed, id, previous, op, item).expect("what decodes encodes");
+    let encode = |out: &mut Vec<u8>, of: &Envelope<'_>| {
+        payload::encode(out, &seed, of.id, of.links(), &of.op, of.item).expect("what decodes encodes");
+    };
+    encode(&mut first, envelope);
     let (decoded, rest) = payload::decode(&first, 0, Trust::Alone(&seed)).expect("what encodes decodes");
-    let Decoded::Delta(envelope) = decoded else { panic!("a delta was encoded") };
+    let Decoded::Delta(decoded) = decoded else { panic!("a delta was encoded") };
     assert!(rest.is_empty(), "an envelope and nothing more");
-    payload::encode(&mut second, &seed, envelope.id, envelope.previous, &envelope.op, envelope.item)
-        .expect("as before");
-    assert_eq!(first, second, "{op:?}");
+    encode(&mut second, &decoded);
+    assert_eq!(first, second, "{:?}", envelope.op);
+    assert_eq!(decoded.links(), envelope.links());
 }
 
 fn snapshot(mut bytes: Vec<u8>, raw: bool) {
@@ -183,7 +186,7 @@ fn payload(mut bytes: Vec<u8>, raw: bool) {
     let mut rest = bytes.as_slice();
     while let Ok((decoded, behind)) = payload::decode(rest, 0, Trust::Alone(&seed)) {
         match decoded {
-            Decoded::Delta(e) => again(e.id, e.previous, &e.op, e.item),
+            Decoded::Delta(envelope) => again(&envelope),
             Decoded::Origin(None) => {}
             Decoded::Origin(Some(origin)) => {
                 let mut out = Vec::new();

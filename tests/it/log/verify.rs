@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mnemolog::codec::delta::{Body, Note, Op, Record};
+use mnemolog::codec::delta::{Body, Links, Note, Op, Record};
 use mnemolog::codec::frame::{FrameKind, LostRange, Seal};
 use mnemolog::codec::payload;
 use mnemolog::codec::segment::{FRAMES_START, StoreId};
@@ -184,17 +184,20 @@ fn built(make: impl FnOnce(Built) -> Built) -> Verification {
     report
 }
 
-fn payload_of(built: &Built, op: &Op<'_>, previous: u64) -> Vec<u8> {
+fn payload_of(built: &Built, op: &Op<'_>, links: Links<'_>) -> Vec<u8> {
     let mut payload = Vec::new();
-    let previous = Last { frame: Frame(previous), index: 0 };
-    payload::encode(&mut payload, &built.seed, "core/memory", previous, op, false).unwrap();
+    payload::encode(&mut payload, &built.seed, "core/memory", links, op, false).unwrap();
     payload
 }
 
+fn previous(frame: u64) -> Links<'static> {
+    Last { frame: Frame(frame), index: 0 }.into()
+}
+
 /// The second frame, whole in itself, with an operation that no writer writes.
-fn second(op: &Op<'_>, previous: u64) -> Verification {
+fn second(op: &Op<'_>, links: Links<'_>) -> Verification {
     built(|built| {
-        let payload = payload_of(&built, op, previous);
+        let payload = payload_of(&built, op, links);
         built.frame(FrameKind::Commit, 2, 1, &payload)
     })
 }
@@ -203,21 +206,25 @@ fn second(op: &Op<'_>, previous: u64) -> Verification {
 fn content_that_no_writer_writes_is_damage_although_its_checksums_are_right() {
     let record = |value| Op::Record(Record { key: "k", value, timestamp_ms: 0 });
     let note = |body| Op::Remember(Note { key: "k", summary: None, body });
-    for (op, previous, what) in [
-        (record("{\"b\":1,\"a\":2}"), 0, "episode value"),
-        (record("{\"a\": 2}"), 0, "episode value"),
-        (record("{\"a\":"), 0, "episode value"),
-        (note(Body::Json("[1, 2]")), 0, "note body"),
-        (note(Body::Json("\"a string\"")), 0, "note body"),
-        (note(Body::Text("fine")), 3, "previous frame"),
+    let later = [Last { frame: Frame(1), index: 0 }, Last { frame: Frame(3), index: 0 }];
+    let evicts = |evicted| Links { evicted, ..Links::default() };
+    for (op, links, what) in [
+        (record("{\"b\":1,\"a\":2}"), previous(0), "episode value"),
+        (record("{\"a\": 2}"), previous(0), "episode value"),
+        (record("{\"a\":"), previous(0), "episode value"),
+        (note(Body::Json("[1, 2]")), previous(0), "note body"),
+        (note(Body::Json("\"a string\"")), previous(0), "note body"),
+        (note(Body::Text("fine")), previous(3), "frame of an earlier delta"),
+        (record("1"), evicts(&later), "frame of an earlier delta"),
     ] {
-        let report = second(&op, previous);
+        let report = second(&op, links);
         let finding = only(&report);
         assert_eq!((finding.reason.what, finding.frame), (what, Frame(2)), "{finding}");
         assert_eq!((finding.severity, report.frames), (Severity::Damage, 2));
     }
-    assert_eq!(second(&record("{\"a\":2,\"b\":[1.50,null]}"), 1).findings, []);
-    assert_eq!(second(&note(Body::Json("[1,2]")), 2).findings, []);
+    assert_eq!(second(&record("{\"a\":2,\"b\":[1.50,null]}"), previous(1)).findings, []);
+    assert_eq!(second(&note(Body::Json("[1,2]")), previous(2)).findings, []);
+    assert_eq!(second(&record("1"), evicts(&later[..1])).findings, []);
 }
 
 /// Protects promise 1.
@@ -225,7 +232,7 @@ fn content_that_no_writer_writes_is_damage_although_its_checksums_are_right() {
 fn an_envelope_whose_own_checksum_is_wrong_is_found_inside_a_frame_whose_checksum_is_right() {
     let report = built(|built| {
         let op = Op::Remember(Note { key: "k", summary: None, body: Body::Text("text") });
-        let mut payload = payload_of(&built, &op, 0);
+        let mut payload = payload_of(&built, &op, previous(0));
         payload[4] ^= 1;
         built.frame(FrameKind::Commit, 2, 1, &payload)
     });
@@ -280,8 +287,11 @@ fn kinds_in_the_wrong_file_numbers_that_jump_and_lost_ranges_are_found() {
     assert_eq!((finding.reason.what, finding.frame), ("frame number", Frame(2)));
     assert_eq!((report.frames, report.last), (3, Frame(6)), "frame 6 promises frame 5, so 2 was promised");
     let report = built(|built| {
-        let payload =
-            payload_of(&built, &Op::Remember(Note { key: "k", summary: None, body: Body::Text("") }), 0);
+        let payload = payload_of(
+            &built,
+            &Op::Remember(Note { key: "k", summary: None, body: Body::Text("") }),
+            previous(0),
+        );
         built.frame(FrameKind::Base, 1, 1, &payload).note(2, 1, "k2").note(3, 2, "k3")
     });
     assert_eq!(only(&report).reason.what, "frame kind");

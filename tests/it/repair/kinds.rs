@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use mnemolog::codec::frame::FrameKind;
 use mnemolog::disk::MemoryDisk;
-use mnemolog::{Clock, Error, Frame, Options, Result, Store, Time};
+use mnemolog::{Clock, Error, Frame, Json, Options, Result, Store, Time};
 
 use super::{Files, check_repaired, contents, disk_of, ranges, repair, write_to};
 use crate::log::frames_of;
@@ -238,4 +238,25 @@ fn a_time_among_lost_frames_is_lost_and_one_before_them_is_not() {
     let among = store.at_time(nine.saturating_add(1));
     assert!(matches!(among, Err(Error::Lost { asked: Frame(12), .. })), "{among:?}");
     assert_eq!(store.at_time(store.last_time().unwrap()).unwrap().frame(), Frame(30));
+}
+
+#[test]
+fn a_ring_whose_clear_was_lost_is_compared_as_it_is_folded() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk).unwrap();
+    let turns = store.root().episodic("turns").unwrap().with_max(1).unwrap();
+    turns.record("a", &Json::object()).unwrap();
+    turns.clear().unwrap();
+    store.root().notes().remember("in between", "", "").unwrap();
+    // Who records it knows of nothing that it evicts.
+    turns.record("b", &Json::object()).unwrap();
+    store.close().unwrap();
+    let path = "log/00000000000000000001.seg";
+    let clear = frames_of(&contents(&disk)[path])[2].0;
+    disk.flip(path, clear as u64 + 20, 1).unwrap();
+    assert_eq!(ranges(&repair(&disk).unwrap().lost), [(3, 3)]);
+    let store = open(&disk).unwrap();
+    let diff = store.diff(Frame(4), Frame(5)).unwrap();
+    let items: Vec<_> = diff.handles[0].items.iter().map(|i| (i.change.name(), i.item.as_str())).collect();
+    assert_eq!(items, [("removed", "a"), ("added", "b")]);
 }

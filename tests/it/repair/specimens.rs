@@ -23,9 +23,12 @@ fn stated(name: &str) -> &'static [(u64, u64)] {
         "first-header-bad" | "both-headers-bad" | "newer-version-unproved" | "foreign-lineage" => &[],
         "foreign-store" | "first-frame-not-in-the-name" | "renamed-segment" => &[],
         "unsealed-segment" | "seal-miscounts" | "ends-in-a-base" => &[],
-        "torn-header-promised" | "gone-promised" | "flip-padding" | "nonzero-padding" | "lost-gap" => {
-            &[(3, 3)]
-        }
+        "torn-header-promised"
+        | "gone-promised"
+        | "flip-padding"
+        | "nonzero-padding"
+        | "evicts-nothing"
+        | "lost-gap" => &[(3, 3)],
         "missing-last-segment" => &[(3, 3)],
         "flip-first" => &[(1, 1)],
         "missing-first-segment" => &[(1, 2)],

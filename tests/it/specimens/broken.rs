@@ -200,6 +200,8 @@ fn bent() -> Vec<Specimen> {
             reseal(bytes, second, salt(0));
         })
     };
+    let evictor = two_commits().end();
+    let evicting = two_commits().commit(|p| p.evicting("core/turns", &record("q2", "2", 6), &[(2, 0)]));
     let gap = two_commits().lost(4, 5).store().promise(3);
     vec![
         length("oversize-length", "payload length", (1 << 30) + 1),
@@ -218,6 +220,15 @@ fn bent() -> Vec<Specimen> {
         envelope("item-without-a-head", "snapshot item", |e| e[10] = 2),
         envelope("body-too-short", "note", |e| e[40 + NOTES.len()] = 0x7f),
         envelope("text-not-utf-8", "note", |e| e[40 + NOTES.len() + 2] = 0xff),
+        fault("evicts-nothing", DAMAGED_3, "evicted", evicting.store().promise(3), |store| {
+            let bytes = store.file(FIRST);
+            let length = u32::from_le_bytes(bytes[evictor + 48..][..4].try_into().unwrap()) as usize;
+            // How many places follow, before a frame and an index of one byte each.
+            bytes[evictor + 48 + length - 3] = 0;
+            let crc = Seed::new(salt(0)).crc_without(&bytes[evictor + 48..][..length], 4);
+            bytes[evictor + 48 + 4..][..4].copy_from_slice(&crc.to_le_bytes());
+            reseal(bytes, evictor, salt(0));
+        }),
         fault("lost-gap", DAMAGED_3, "frame number", two_commits().lost(3, 5).store().promise(3), |store| {
             *store = gap;
         }),

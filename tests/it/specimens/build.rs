@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mnemolog::codec::delta::{Config, HandleKind, Op, Origin};
+use mnemolog::codec::delta::{Config, HandleKind, Links, Op, Origin};
 use mnemolog::codec::frame::{self, FRAME_HEADER_BYTES, FrameHeader, FrameKind, LostRange, Seal, Seed};
 use mnemolog::codec::payload;
 use mnemolog::codec::segment::{Durable, FRAMES_START, SEGMENT_HEADER_OFFSETS, SegmentHeader, StoreId};
@@ -209,6 +209,16 @@ impl Payload<'_> {
     pub(super) fn op(&mut self, id: &str, op: &Op<'_>) {
         self.deltas += 1;
         self.envelope(id, op, false);
+    }
+
+    /// An operation that pushes out what deltas of earlier frames brought.
+    pub(super) fn evicting(&mut self, id: &str, op: &Op<'_>, evicted: &[(u64, u32)]) {
+        self.deltas += 1;
+        self.envelopes += 1;
+        let evicted: Vec<Last> =
+            evicted.iter().map(|(frame, index)| Last { frame: Frame(*frame), index: *index }).collect();
+        let links = Links { evicted: &evicted, ..Links::default() };
+        payload::encode(&mut self.out, &self.seed, id, links, op, false).unwrap();
     }
 
     pub(super) fn snapshot(&mut self, id: &str, config: Config<'_>, continues: bool, items: &[Op<'_>]) {

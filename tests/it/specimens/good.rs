@@ -156,6 +156,8 @@ fn episodes(p: &mut Payload<'_>) {
     {
         p.op(TURNS, &record(key, value, timestamp_ms));
     }
+    p.evicting(TURNS, &record("q3", "3", 3), &[(2, 0)]);
+    p.evicting(TURNS, &record("q4", "4", 4), &[(4, 1), (4, 300)]);
     p.op(TURNS, &Op::Clear(HandleKind::Episodic));
     p.op(TURNS, &Op::Configure(Config::Episodic(None)));
 }
@@ -165,6 +167,7 @@ fn entries(p: &mut Payload<'_>) {
     p.op(SCRATCH, &push("plan", "outline the introduction", 12));
     p.op(SCRATCH, &push("", "", u32::MAX));
     p.op(SCRATCH, &push("free", "costs nothing", 0));
+    p.evicting(SCRATCH, &push("dear", "costs what two others did", 20), &[(5, 1), (5, 2)]);
     p.op(SCRATCH, &Op::Clear(HandleKind::Working));
     p.op(SCRATCH, &Op::Configure(Config::Working(None)));
 }

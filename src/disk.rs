@@ -16,7 +16,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 mod file;
@@ -250,7 +250,8 @@ fn by(holder: Option<&Holder>) -> String {
 
 #[cfg(unix)]
 fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| rustix::system::uname().nodename().to_string_lossy().into_owned()).clone()
 }
 
 #[cfg(not(unix))]

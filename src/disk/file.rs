@@ -35,14 +35,14 @@ pub struct FileDisk {
 /// A descriptor that is kept for the next who needs one, so that it is opened once and not for every commit among many
 /// writers. Whoever has it has it alone: two locks never share a descriptor, or they would not exclude each other.
 #[derive(Clone, Debug, Default)]
-struct Spare(Arc<Mutex<Option<fs::File>>>);
+struct Spare(Arc<Mutex<Option<OpenFile>>>);
 
 impl Spare {
-    fn take(&self) -> Option<fs::File> {
+    fn take(&self) -> Option<OpenFile> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, file: fs::File) {
+    fn put(&self, file: OpenFile) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(file);
     }
 }
@@ -129,11 +129,11 @@ impl Disk for FileDisk {
         if file.metadata()?.is_dir() {
             return Err(ErrorKind::IsADirectory.into());
         }
-        Ok(Arc::new(OpenFile { file: Arc::new(file), id: OnceLock::new() }))
+        Ok(Arc::new(OpenFile::new(file)))
     }
 
     fn id(&self, path: &str) -> io::Result<FileId> {
-        identity(&fs::metadata(self.full(path)?)?)
+        Ok(stat_at(&self.full(path)?)?.id)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -162,7 +162,7 @@ impl Disk for FileDisk {
                 Attempt::Taken(file) => {
                     let spare = self.lock.clone();
                     return Ok(Lock::new(move || {
-                        release(&file);
+                        release(&file.file);
                         spare.put(file);
                     }));
                 }
@@ -190,9 +190,15 @@ struct OpenFile {
     id: OnceLock<FileId>,
 }
 
+impl OpenFile {
+    fn new(file: fs::File) -> Self {
+        Self { file: Arc::new(file), id: OnceLock::new() }
+    }
+}
+
 impl File for OpenFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(stat(&self.file)?.len)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
@@ -229,7 +235,7 @@ impl File for OpenFile {
         match self.id.get() {
             Some(id) => Ok(*id),
             None => {
-                let id = identity(&self.file.metadata()?)?;
+                let id = stat(&self.file)?.id;
                 Ok(*self.id.get_or_init(|| id))
             }
         }
@@ -237,7 +243,7 @@ impl File for OpenFile {
 
     fn map(&self, capacity: u64) -> io::Result<Option<Map>> {
         let file = Arc::clone(&self.file);
-        let length = Box::new(move || Ok(file.metadata()?.len()));
+        let length = Box::new(move || Ok(stat(&file)?.len));
         match Map::new(&*self.file, capacity, length) {
             Err(error) if not_mappable(&error) => {
                 tracing::debug!(%error, "a file is not mapped; it is read by position");
@@ -254,17 +260,17 @@ impl File for OpenFile {
 /// keeps a descriptor of a directory that was replaced since is polite to nobody, and no less safe.
 struct Turn<'s> {
     /// None only while it is dropped.
-    dir: Option<fs::File>,
+    dir: Option<OpenFile>,
     spare: &'s Spare,
 }
 
 impl Turn<'_> {
     /// Waits for the turn; none after the wait, or where a directory cannot be locked.
     fn wait<'s>(root: &Path, spare: &'s Spare, wait: Duration) -> Option<Turn<'s>> {
-        let dir = spare.take().or_else(|| fs::File::open(root).ok())?;
+        let dir = spare.take().or_else(|| fs::File::open(root).ok().map(OpenFile::new))?;
         let begun = Instant::now();
         loop {
-            match dir.try_lock_exclusive() {
+            match dir.file.try_lock_exclusive() {
                 Ok(()) => return Some(Turn { dir: Some(dir), spare }),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.raw_os_error() != fs2::lock_contended_error().raw_os_error() => {
@@ -281,14 +287,14 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(dir) = self.dir.take() {
-            release(&dir);
+            release(&dir.file);
             self.spare.put(dir);
         }
     }
 }
 
 enum Attempt {
-    Taken(fs::File),
+    Taken(OpenFile),
     Busy,
     /// The file was replaced between opening and locking it.
     Replaced,
@@ -299,9 +305,9 @@ fn try_lock(path: &Path, spare: &Spare) -> io::Result<Attempt> {
     options.read(true).write(true).create(true).truncate(false);
     private(&mut options);
     // One that was kept is compared with the path as well, once it is locked.
-    let file = spare.take().map_or_else(|| options.open(path), Ok)?;
+    let file = spare.take().map_or_else(|| options.open(path).map(OpenFile::new), Ok)?;
     loop {
-        match file.try_lock_exclusive() {
+        match file.file.try_lock_exclusive() {
             Ok(()) => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
@@ -311,14 +317,14 @@ fn try_lock(path: &Path, spare: &Spare) -> io::Result<Attempt> {
             Err(error) => return Err(error),
         }
     }
-    let here = match fs::metadata(path) {
+    let here = match stat_at(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Attempt::Replaced),
-        other => identity(&other?)?,
+        other => other?.id,
     };
-    if here != identity(&file.metadata()?)? {
+    if here != file.id()? {
         return Ok(Attempt::Replaced);
     }
-    if let Err(error) = name_holder(&file) {
+    if let Err(error) = name_holder(&file.file) {
         // The lock is held all the same: the name is a courtesy to others, and the disk may be full.
         tracing::debug!(%error, "the lock file does not name its holder");
     }
@@ -393,6 +399,53 @@ fn private(options: &mut fs::OpenOptions) {
 #[cfg(not(unix))]
 fn private(_: &mut fs::OpenOptions) {}
 
+/// What is asked of a file besides its bytes.
+struct Stat {
+    id: FileId,
+    len: u64,
+}
+
+/// Asks Linux for no times. A file whose times were looked at gets new ones with its next write, where otherwise many
+/// writes within some milliseconds share theirs; on a filesystem without a journal the next sync of the data then writes
+/// its inode down as well, which was a third of a commit among many writers.
+#[cfg(target_os = "linux")]
+fn statx(dir: impl std::os::fd::AsFd, path: &Path, flags: rustix::fs::AtFlags) -> rustix::io::Result<Stat> {
+    use rustix::fs::StatxFlags;
+    let found = rustix::fs::statx(dir, path, flags, StatxFlags::INO | StatxFlags::SIZE)?;
+    let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+    Ok(Stat { id: FileId { device, number: found.stx_ino }, len: found.stx_size })
+}
+
+#[cfg(target_os = "linux")]
+fn stat(file: &fs::File) -> io::Result<Stat> {
+    match statx(file, Path::new(""), rustix::fs::AtFlags::EMPTY_PATH) {
+        Err(rustix::io::Errno::NOSYS) => stat_of(&file.metadata()?),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn stat_at(path: &Path) -> io::Result<Stat> {
+    match statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty()) {
+        Err(rustix::io::Errno::NOSYS) => stat_of(&fs::metadata(path)?),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stat(file: &fs::File) -> io::Result<Stat> {
+    stat_of(&file.metadata()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stat_at(path: &Path) -> io::Result<Stat> {
+    stat_of(&fs::metadata(path)?)
+}
+
+fn stat_of(metadata: &fs::Metadata) -> io::Result<Stat> {
+    Ok(Stat { id: identity(metadata)?, len: metadata.len() })
+}
+
 #[cfg(unix)]
 fn identity(metadata: &fs::Metadata) -> io::Result<FileId> {
     use std::os::unix::fs::MetadataExt as _;
@@ -448,7 +501,7 @@ fn write_all(file: &fs::File, mut bytes: &[u8], mut offset: u64) -> io::Result<(
 fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
-    let size = file.metadata()?.len();
+    let size = stat(file)?.len;
     loop {
         match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
             Ok(()) if len > size => return file.set_len(len),
@@ -474,7 +527,7 @@ fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
 /// appends meanwhile.
 fn fill(file: &fs::File, len: u64) -> io::Result<()> {
     let zeros = vec![0; ZEROS];
-    let mut at = file.metadata()?.len();
+    let mut at = stat(file)?.len;
     while at < len {
         let step = usize::try_from(len - at).map_or(ZEROS, |left| left.min(ZEROS));
         write_all(file, zeros.get(..step).unwrap_or_default(), at)?;

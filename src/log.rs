@@ -40,7 +40,6 @@ mod verify;
 use std::sync::{Arc, RwLock};
 
 pub use backup::{BackedUp, backup};
-pub use base::Base;
 pub use catchup::Place;
 pub use commit::{Appended, Durability, Log, Writer, Writers};
 pub use compact::{Near, Plan, Pour, Shape, base_frame_bytes};

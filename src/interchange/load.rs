@@ -10,13 +10,14 @@ pub(super) mod items;
 mod read;
 mod write;
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io::{self, BufRead};
 
 use super::line::reason::{LineError, LineReason};
 use super::line::{Args, Line, RowArgs};
-use crate::codec::delta::{Config, Identity, Op, Origin};
+use crate::codec::delta::{Config, HandleKind, Identity, Op, Origin};
 use crate::error::Error;
 use crate::position::{Frame, Time};
 use crate::store::{Change, Store};
@@ -133,6 +134,8 @@ struct Draft {
     stamp: Time,
     origin: Option<Origin>,
     lines: Vec<Loaded>,
+    /// Of a base, which of the lines holds the state of a handle.
+    parts: HashMap<(HandleKind, Cow<'static, str>), usize>,
     /// The lines for which the frame is refused.
     refused: Vec<LineError>,
     /// Its size in the log.
@@ -151,6 +154,11 @@ struct Loaded {
 }
 
 impl Draft {
+    /// The frame whose state an empty store begins with by this draft.
+    fn begins_at(&self) -> Option<Frame> {
+        self.frame.filter(|frame| self.base && *frame > Frame::ZERO)
+    }
+
     fn refuse(&mut self, line: u64, reason: LineReason) {
         self.refused.push(LineError { line, reason });
     }

@@ -68,7 +68,7 @@ pub struct Plan {
 
 /// A part of a base.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     frames: u64,
     bytes: u64,
 }
@@ -137,7 +137,7 @@ impl Plan {
         };
         let behind = ordinal + usize::from(kept.is_none());
         let rest = files.iter().skip(behind).map(|segment| segment.published()).sum();
-        let parts = measure(segment_bytes.saturating_mul(16).min(PART_BYTES_MAX), pour)?;
+        let parts = measure(segment_bytes, pour)?;
         Ok(Plan { first, time, parts, kept, rewritten, rest, dropped: behind })
     }
 
@@ -173,8 +173,9 @@ impl Plan {
     }
 }
 
-/// Divides the frames of a base among files.
-fn measure(limit: u64, pour: &mut Pour<'_>) -> Result<Vec<Part>> {
+/// Divides the frames of a base among files, in a log with segments of this size.
+pub(super) fn measure(segment_bytes: u64, pour: &mut Pour<'_>) -> Result<Vec<Part>> {
+    let limit = segment_bytes.saturating_mul(16).min(PART_BYTES_MAX);
     let mut parts = Vec::new();
     let begin = || Part { frames: 0, bytes: FRAMES_START + SEAL_FRAME_BYTES };
     let mut part = begin();
@@ -219,7 +220,8 @@ impl Log {
             None => Some(Kept::begin(&*self.disk, &mut change, self.store, plan)?),
         };
         let nonce = kept.as_ref().map_or(plan.kept.unwrap_or_default(), |kept| kept.nonce);
-        build_base(&*self.disk, &mut change, self.store, plan, nonce, pour)?;
+        let begin = (plan.first, plan.time);
+        build_base(&*self.disk, &mut change, self.store, begin, (&plan.parts, nonce), pour)?;
         self.put_in_place(change, kept, plan, catch_up)
     }
 
@@ -329,23 +331,23 @@ impl Kept {
     }
 }
 
-/// Writes the parts of the base, durably. The last one's seal has the nonce that the first kept segment names.
-fn build_base(
+/// Writes the parts of a base before the frame `first`, as of a time, durably. The last one's seal has the nonce that
+/// the segment behind it names.
+pub(super) fn build_base(
     disk: &dyn Disk,
     change: &mut Change<'_>,
     store: StoreId,
-    plan: &Plan,
-    nonce: u64,
+    (first, created): (Frame, Time),
+    (measured, nonce): (&[Part], u64),
     pour: &mut Pour<'_>,
 ) -> Result<()> {
-    let (first, created) = (plan.first, plan.time);
     let mut parts = Vec::new();
     let (mut previous_nonce, mut number) = (0, 0);
-    for part in &plan.parts {
+    for part in measured {
         number += 1;
         let header = SegmentHeader { store, first, salt: 0, previous_nonce, created };
-        let build = Build::begin(disk, header, first.previous(), plan.time)?;
-        previous_nonce = if number as usize == plan.parts.len() { nonce } else { random(disk)? };
+        let build = Build::begin(disk, header, first.previous(), created)?;
+        previous_nonce = if number as usize == measured.len() { nonce } else { random(disk)? };
         let target = SegmentId::Base { first, part: number }.to_string();
         // All of the space is there before the first byte is written, or nothing is begun.
         let file = change.create(target, build.salt(), part.bytes)?;

@@ -7,13 +7,13 @@ use super::{Inner, Newer};
 use crate::codec::delta::{
     Config, EMBEDDING_WIDTH_MAX, HandleKind, KEY_BYTES_MAX, Links, ORIGIN_BYTES_MAX, Op, Origin,
 };
-use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
+use crate::codec::frame::Seed;
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
-use crate::log::{Base, Durability, Writers};
+use crate::log::{Durability, Writers, base_frame_bytes};
 use crate::position::{Frame, Last, Place, Position, Time};
-use crate::view::State;
+use crate::view::{State, base};
 
 /// Limits that every path into the log holds, because it is held here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,19 +150,14 @@ impl Inner {
     /// caller holds its turn. Durable when it returns.
     ///
     /// # Errors
-    /// As [`crate::log::Log::begin_with`]; [`Error::TooLarge`]: over 1 GiB, or too many handles.
+    /// As [`crate::log::Log::begin_with`]; [`Error::TooLarge`]: an item that fills a frame alone.
     pub(crate) fn begin_at(&self, frame: Frame, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<()> {
-        let (mut payload, unused, time) = (Vec::new(), State::default(), stamp.time.unwrap_or_default());
-        let mut evicted = Vec::new();
-        let chains = Chains::new(&unused, frame, changes.len(), &mut evicted);
-        let deltas = encode(&mut payload, &Seed::new(0), changes, stamp.origin, chains, &mut Vec::new())?;
-        let within = |what, found: u64, limit: u64| {
-            if found > limit { Err(Error::TooLarge { what, limit, found }) } else { Ok(()) }
+        let frame_bytes = base_frame_bytes(self.options.segment_bytes);
+        let pour = &mut |put: &mut dyn FnMut(&[u8], u16) -> Result<()>| {
+            let snapshots = changes.iter().map(|Change { id, op }| (*id, op));
+            base::frames(stamp.origin, snapshots, frame_bytes, put)
         };
-        within("the base in bytes", payload.len() as u64, PAYLOAD_MAX as u64)?;
-        within("the number of handles in a base", deltas as u64, FRAME_DELTAS_MAX as u64)?;
-        let base = Base { frame, time, payload: &payload, deltas: u16::try_from(deltas).unwrap_or(u16::MAX) };
-        self.writable()?.begin_with(&base, &mut Newer::of(self))
+        self.writable()?.begin_with((frame, stamp.time.unwrap_or_default()), pour, &mut Newer::of(self))
     }
 }
 

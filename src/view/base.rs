@@ -5,7 +5,7 @@
 //! checksums. The same state is divided the same each time.
 
 use super::{Bodies, HandleId, State, View};
-use crate::codec::delta::{Config, HandleKind, Op};
+use crate::codec::delta::{Config, HandleKind, Op, Origin};
 use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
@@ -45,6 +45,41 @@ impl State {
     }
 }
 
+/// Hands out the frames of a base that holds these snapshots, each a head and then its items, as [`State::base`] does.
+/// The first frame says who wrote it.
+///
+/// # Errors
+/// [`Error::TooLarge`]: an item that fills a frame alone. [`Error::Invalid`]: something else than snapshots. Whatever
+/// `put` answers.
+pub(crate) fn frames<'c>(
+    origin: Option<&Origin>,
+    snapshots: impl Iterator<Item = (&'c str, &'c Op<'c>)>,
+    frame_bytes: usize,
+    put: &mut FrameSink<'_>,
+) -> Result<()> {
+    let mut frames = Frames::new(frame_bytes, put);
+    if let Some(origin) = origin {
+        payload::encode_origin(&mut frames.payload, &frames.seed, origin).map_err(not_encodable)?;
+    }
+    let mut snapshot: Option<(&str, &Config<'_>, bool)> = None;
+    for (id, op) in snapshots {
+        match (op, &mut snapshot) {
+            (Op::Snapshot { config, .. }, _) => {
+                frames.end(snapshot.replace((id, config, false)))?;
+            }
+            (item, Some((id, config, continues))) => {
+                frames.item(id, config, continues, Last::default(), item)?;
+            }
+            (other, None) => {
+                let (what, found) = ("the base", other.class().name().to_owned());
+                return Err(Error::Invalid { what, found, expected: "snapshots" });
+            }
+        }
+    }
+    frames.end(snapshot)?;
+    frames.flush()
+}
+
 /// Frames under construction.
 struct Frames<'p, 's> {
     frame_bytes: usize,
@@ -69,23 +104,30 @@ impl<'p, 's> Frames<'p, 's> {
         let Some(view) = view else { return Ok(()) };
         let config = view.snapshot_head().0;
         let mut continues = false;
-        view.items(bodies, &mut |last, op| self.item(handle, &config, &mut continues, last, op))?;
-        if self.count > 0 || !continues {
-            self.head(&handle.id, config, continues)?;
+        view.items(bodies, &mut |last, op| self.item(&handle.id, &config, &mut continues, last, op))?;
+        self.end(Some((&handle.id, &config, continues)))
+    }
+
+    /// Ends the snapshot of a handle: what is left of it is the last piece, or all.
+    fn end(&mut self, snapshot: Option<(&str, &Config<'_>, bool)>) -> Result<()> {
+        match snapshot {
+            Some((id, config, continues)) if self.count > 0 || !continues => {
+                self.head(id, config.clone(), continues)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn item(
         &mut self,
-        handle: &HandleId,
-        config: &Config<'static>,
+        id: &str,
+        config: &Config<'_>,
         continues: &mut bool,
         last: Last,
         op: &Op<'_>,
     ) -> Result<()> {
         let before = self.items.len();
-        payload::encode(&mut self.items, &self.seed, &handle.id, last, op, true).map_err(not_encodable)?;
+        payload::encode(&mut self.items, &self.seed, id, last, op, true).map_err(not_encodable)?;
         self.count += 1;
         let full = self.payload.len() + self.items.len() > self.frame_bytes;
         if full && self.payload.len() + before > 0 {
@@ -93,7 +135,7 @@ impl<'p, 's> Frames<'p, 's> {
             let item = self.items.split_off(before);
             self.count -= 1;
             if self.count > 0 {
-                self.head(&handle.id, config.clone(), *continues)?;
+                self.head(id, config.clone(), *continues)?;
                 *continues = true;
             }
             self.flush()?;
@@ -103,7 +145,7 @@ impl<'p, 's> Frames<'p, 's> {
     }
 
     /// Finishes a snapshot, or a piece of one: its head goes before its items.
-    fn head(&mut self, id: &str, config: Config<'static>, continues: bool) -> Result<()> {
+    fn head(&mut self, id: &str, config: Config<'_>, continues: bool) -> Result<()> {
         let head = Op::Snapshot { config, items: self.count, continues };
         payload::encode(&mut self.payload, &self.seed, id, Last::default(), &head, false)
             .map_err(not_encodable)?;

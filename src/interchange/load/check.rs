@@ -23,10 +23,13 @@ pub(super) fn check(inner: &Inner, drafts: &mut [Draft]) -> Frame {
     // One float too many is enough for the limit to be seen.
     let placeholder = vec![0.0; embedder.dim().min(EMBEDDING_WIDTH_MAX + 1)];
     let mut check = Check { inner, state, store: identity(embedder), placeholder, scratch: Vec::new() };
+    let mut empty = begin == Frame::ZERO;
     for draft in drafts {
         let before = check.state.clone();
-        check.draft(draft);
-        if !draft.refused.is_empty() {
+        check.draft(draft, empty);
+        if draft.refused.is_empty() {
+            empty = false;
+        } else {
             check.state = before;
         }
     }
@@ -45,7 +48,9 @@ struct Check<'s> {
 }
 
 impl Check<'_> {
-    fn draft(&mut self, draft: &mut Draft) {
+    fn draft(&mut self, draft: &mut Draft, empty: bool) {
+        // A base is of as many frames as it needs.
+        let is_one_frame = !empty || draft.begins_at().is_none();
         let (mut bytes, mut deltas) = (draft.origin.as_ref().map_or(0, origin_bytes), 0);
         let mut refused = None;
         for loaded in &mut draft.lines {
@@ -54,7 +59,9 @@ impl Check<'_> {
                 Ok((line_bytes, line_deltas)) => (bytes, deltas) = (bytes + line_bytes, deltas + line_deltas),
                 Err(reason) => refused = Some((loaded.number, reason)),
             }
-            refused = refused.or_else(|| Some((loaded.number, within(bytes, deltas).err()?)));
+            if is_one_frame {
+                refused = refused.or_else(|| Some((loaded.number, within(bytes, deltas).err()?)));
+            }
             if refused.is_some() {
                 break;
             }

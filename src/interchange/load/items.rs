@@ -4,6 +4,7 @@
 //! only then are they put together. What the store says already is not written again.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::super::line::reason::LineError;
 use super::super::line::{Args, Line, NoteArgs, NoteText, RowArgs};
@@ -84,6 +85,7 @@ fn alone(inner: &Inner, origin: Option<&Origin>, (number, line): (u64, Line<'sta
         time: None,
         stamp: inner.options().clock.now(),
         origin: origin.cloned(),
+        parts: HashMap::new(),
         lines: vec![Loaded { number, line, identify: false, embedded: Vec::new() }],
         refused: Vec::new(),
         bytes: 0,

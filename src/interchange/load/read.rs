@@ -1,5 +1,6 @@
 //! Reading lines and putting those of one frame together.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 use std::mem;
 
@@ -115,6 +116,7 @@ impl Draft {
             stamp: now,
             origin: None,
             lines: Vec::new(),
+            parts: HashMap::new(),
             refused: Vec::new(),
             bytes: 0,
         }
@@ -135,9 +137,8 @@ impl Draft {
 
     /// A further part of a handle's state goes on behind the part before it.
     fn add_base(&mut self, number: u64, mut line: Line<'static>) {
-        let mut parts = self.lines.iter_mut().map(|loaded| &mut loaded.line);
-        let part = parts.find(|part| (part.kind, &part.id) == (line.kind, &line.id));
-        match (part.map(|part| &mut part.args), &mut line.args) {
+        let place = *self.parts.entry((line.kind, line.id.clone())).or_insert(self.lines.len());
+        match (self.lines.get_mut(place).map(|part| &mut part.line.args), &mut line.args) {
             (Some(Args::Snapshot { items, .. }), Args::Snapshot { items: more, .. }) => items.append(more),
             _ => self.push(number, line),
         }

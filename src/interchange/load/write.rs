@@ -59,7 +59,7 @@ impl Writing<'_> {
     /// Writes one frame; a base that is numbered becomes that of a store that is empty.
     fn put(&self, draft: &Draft, changes: &[Change<'_>], stamp: Stamp<'_>) -> Result<Frame> {
         let empty = self.inner.state().frame() == Frame::ZERO;
-        match draft.frame.filter(|frame| draft.base && empty && *frame > Frame::ZERO) {
+        match draft.begins_at().filter(|_| empty) {
             Some(frame) => self.inner.begin_at(frame, changes, stamp).map(|()| frame),
             None => self.inner.append(changes, stamp),
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mnemolog::disk::{Fault, MemoryDisk, Tear};
+use mnemolog::disk::{Disk as _, Fault, MemoryDisk, Tear};
 use mnemolog::interchange::LoadOptions;
 use mnemolog::{Error, Frame, Options, Store, Writers};
 
@@ -120,4 +120,31 @@ fn a_call_that_fails_while_a_base_is_loaded_leaves_no_store_that_forgets() {
         }
     }
     assert!(failed > 20 && went_on > 20, "{failed} loads failed, {went_on} stores went on");
+}
+
+/// A line of a base: a ring with these keys.
+fn ring(name: &str, keys: std::ops::Range<u32>) -> String {
+    let item = |key: u32| format!(r#"{{"key":"{key}","value":{key},"timestamp_ms":0}}"#);
+    let items: Vec<String> = keys.map(item).collect();
+    format!(
+        r#"{{"frame":7,"time":"2026-01-01T00:00:00Z","base":true,"handle_kind":"episodic","handle_id":"{name}","op":"snapshot","args":{{"config":{{"max":null}},"items":[{}]}}}}"#,
+        items.join(",")
+    )
+}
+
+#[test]
+fn a_base_of_more_than_a_frame_or_a_file_can_hold_is_loaded_as_several() {
+    let mut lines: Vec<String> = (0..66_000).map(|n| ring(&format!("r{n}"), 0..1)).collect();
+    lines.push(ring("long", 0..20_000));
+    let (disk, text) = (MemoryDisk::new(), lines.join("\n"));
+    let store = Options::new().segment_bytes(64 * 1024).open_on(Arc::new(disk.clone())).expect("opens");
+    let report = load_into(&store, &text);
+    assert_eq!((report.frames, report.last, report.renumbered), (1, Some(Frame(7)), false));
+    let parts = disk.list("log").expect("lists").iter().filter(|name| name.ends_with(".base")).count();
+    assert!(parts > 2, "{parts} files");
+    let long = store.root().episodic("long").expect("a name");
+    assert_eq!((long.len(), store.root().episodic("r65999").expect("a name").len()), (20_000, 1));
+    assert_eq!(long.recent(1).expect("reads")[0].key, "19999");
+    store.close().expect("closes");
+    assert!(mnemolog::log::verify(&disk).expect("reads").is_whole());
 }

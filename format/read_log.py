@@ -211,13 +211,25 @@ def plain(name):
     return name
 
 
-def intent_of(root):
+def store_of(directory, names):
+    """The store that the files of the log belong to, or None: the first by name says it whose header serves."""
+    for name in sorted(filter(is_log_name, names)):
+        try:
+            return header_of(read_file(os.path.join(directory, name))[:FRAMES_START]).store
+        except (Bad, Newer):
+            pass
+    return None
+
+
+def intent_of(root, store):
     """The change under way as (moves, names dropped from log/), or None."""
     try:
         data = read_file(os.path.join(root, "INTENT"))
     except FileNotFoundError:
         return None
     begin(data, b"MNEMINTE")
+    if store is not None and data[16:32] != store:
+        raise Bad("it belongs to another store")
     body = Body(data[32:])
     body.u64()
     moves = body.sequence(lambda: (plain(body.string()), plain(body.string()), body.u64()))
@@ -254,7 +266,7 @@ def files_of(root):
     present = set(os.listdir(directory)) if os.path.isdir(directory) else set()
     unsound = None
     try:
-        moves, drops = intent_of(root) or ([], set())
+        moves, drops = intent_of(root, store_of(directory, present)) or ([], set())
     except Bad as bad:
         moves, drops, unsound = [], set(), str(bad)
     moved = {target for _, target, _ in moves}
@@ -268,7 +280,10 @@ def files_of(root):
 
 
 def is_log_name(name):
-    return bool(BASE_NAME.fullmatch(name) or SEGMENT_NAME.fullmatch(name))
+    base, segment = BASE_NAME.fullmatch(name), SEGMENT_NAME.fullmatch(name)
+    if not (base or segment) or int((base or segment)[1]) >> 64:
+        return False
+    return not base or not int(base[2]) >> 32
 
 
 # ---- frames --------------------------------------------------------------------------------------------

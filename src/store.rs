@@ -385,9 +385,11 @@ impl Inner {
             return Ok(());
         }
         match log.settle(&mut Newer::of(self)) {
-            Err(Error::Locked { .. }) if seen == Glance::Promised => Ok(()),
-            Err(Error::Locked { .. }) => log.serve(&mut Newer::of(self)),
-            settled => settled,
+            Err(e) if tells_of_the_store(&e) => Err(e),
+            // Held by somebody, or nothing can be mended, on a full disk for instance: what is promised can be read.
+            Err(_) if seen == Glance::Promised => Ok(()),
+            Err(_) => log.serve(&mut Newer::of(self)),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -420,6 +422,19 @@ impl Inner {
             Access::Read(_) => Err(Error::ReadOnly),
         }
     }
+}
+
+/// Whether an error says what the store is, and not only that it could not be locked or mended.
+fn tells_of_the_store(e: &Error) -> bool {
+    matches!(
+        e,
+        Error::Poisoned { .. }
+            | Error::Closed
+            | Error::Damaged(_)
+            | Error::NoSuchStore { .. }
+            | Error::OtherStore { .. }
+            | Error::NewerFormat { .. }
+    )
 }
 
 /// Takes in what other processes appended.

@@ -407,7 +407,8 @@ struct Stat {
 
 /// Asks Linux for no times. A file whose times were looked at gets new ones with its next write, where otherwise many
 /// writes within some milliseconds share theirs; on a filesystem without a journal the next sync of the data then writes
-/// its inode down as well, which was a third of a commit among many writers.
+/// its inode down as well, which was a third of a commit among many writers. Old kernels and some sandboxes have no
+/// such call.
 #[cfg(target_os = "linux")]
 fn statx(dir: impl std::os::fd::AsFd, path: &Path, flags: rustix::fs::AtFlags) -> rustix::io::Result<Stat> {
     use rustix::fs::StatxFlags;
@@ -419,7 +420,7 @@ fn statx(dir: impl std::os::fd::AsFd, path: &Path, flags: rustix::fs::AtFlags) -
 #[cfg(target_os = "linux")]
 fn stat(file: &fs::File) -> io::Result<Stat> {
     match statx(file, Path::new(""), rustix::fs::AtFlags::EMPTY_PATH) {
-        Err(rustix::io::Errno::NOSYS) => stat_of(&file.metadata()?),
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => stat_of(&file.metadata()?),
         other => Ok(other?),
     }
 }
@@ -427,7 +428,7 @@ fn stat(file: &fs::File) -> io::Result<Stat> {
 #[cfg(target_os = "linux")]
 fn stat_at(path: &Path) -> io::Result<Stat> {
     match statx(rustix::fs::CWD, path, rustix::fs::AtFlags::empty()) {
-        Err(rustix::io::Errno::NOSYS) => stat_of(&fs::metadata(path)?),
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => stat_of(&fs::metadata(path)?),
         other => Ok(other?),
     }
 }

@@ -226,9 +226,9 @@ pub(super) fn for_writing(
     // Markers stand above the last promise: written again in place, the next sync proves them.
     checked.unproven.prove(promise.frame);
     if let Some(segment) = checked.segments.last()
-        && !checked.unproven.bytes.is_empty()
+        && let (start, bytes @ [_, ..]) = checked.unproven.bytes()
     {
-        segment.write(checked.unproven.start, &checked.unproven.bytes)?;
+        segment.write(start, bytes)?;
     }
     Ok(Some(Caught::More(More {
         place: Place::of(&checked),

@@ -192,8 +192,7 @@ pub(super) fn measure(segment_bytes: u64, pour: &mut Pour<'_>) -> Result<Vec<Par
 }
 
 impl Log {
-    /// Waits until no other change of several files, and no checkpoint, is under way in this process. Taken before
-    /// the right to append, never after.
+    /// Waits until no other change of several files, and no checkpoint, is under way in this process.
     pub fn hold_shape(&self) -> Shape<'_> {
         Shape(locked(&self.shape))
     }

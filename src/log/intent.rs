@@ -8,7 +8,7 @@ use crate::codec::segment::{BadHeader, FORMAT_VERSION, SegmentHeader, StoreId};
 use crate::codec::wire::Malformed;
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, Error, Evidence, Result};
-use crate::position::Frame;
+use crate::position::{Frame, SegmentId};
 use crate::segment::LOG_DIR;
 
 /// The name of the file that states a change.
@@ -30,12 +30,47 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Option<Intent>> {
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(1 << 30)];
     let read = file.read_at(0, &mut bytes).map_err(|e| Error::io("reading", &path, e))?;
     match Intent::decode(bytes.get(..read).unwrap_or_default()) {
-        Ok(intent) => Ok(Some(intent)),
+        Ok(intent) => match store_of_log(disk)?.filter(|store| *store != intent.store) {
+            Some(store) => {
+                let reason = Malformed::new("store id", 16, store, intent.store);
+                Err(damage(disk, INTENT, reason))
+            }
+            None => Ok(Some(intent)),
+        },
         Err(BadHeader::Newer { version }) => {
             Err(Error::NewerFormat { path, found: version, known: FORMAT_VERSION })
         }
         Err(BadHeader::Malformed(reason)) => Err(damage(disk, INTENT, reason)),
     }
+}
+
+/// The store that the files of the log belong to: the first says it whose header serves. None if none does.
+fn store_of_log(disk: &dyn Disk) -> Result<Option<StoreId>> {
+    let names = match disk.list(LOG_DIR) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|e| Error::io("listing", disk.root().join(LOG_DIR), e))?,
+    };
+    for name in names.iter().filter(|name| SegmentId::from_file_name(name).is_some()) {
+        match header_of(disk, &format!("{LOG_DIR}/{name}")) {
+            Ok(Some(Ok(header))) => return Ok(Some(header.store)),
+            // Replaced since, damaged, or newer: whoever opens it says so.
+            Ok(_) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(None)
+}
+
+/// The header of a file of the log; none if there is no such file.
+fn header_of(disk: &dyn Disk, path: &str) -> Result<Option<std::result::Result<SegmentHeader, BadHeader>>> {
+    let display = disk.root().join(path);
+    let file = match disk.open(path, Access::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|e| Error::io("opening", &display, e))?,
+    };
+    let mut head = vec![0; 4096];
+    let len = file.read_at(0, &mut head).map_err(|e| Error::io("reading", &display, e))?;
+    Ok(Some(SegmentHeader::decode_either(head.get(..len).unwrap_or_default())))
 }
 
 /// Whether INTENT is there, whole or not: cheaper than to find that out by opening it, and asked with every commit among many
@@ -136,17 +171,10 @@ pub(super) fn remove(disk: &dyn Disk, path: &str) -> Result<()> {
 }
 
 fn has_salt(disk: &dyn Disk, path: &str, name: &str, store: StoreId, salt: u64) -> Result<()> {
-    let display = disk.root().join(path);
-    let file = match disk.open(path, Access::Read) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let reason = Malformed::new("file", 0, "the file that INTENT states, under either name", "none");
-            return Err(damage(disk, name, reason));
-        }
-        other => other.map_err(|e| Error::io("opening", &display, e))?,
+    let Some(header) = header_of(disk, path)? else {
+        let reason = Malformed::new("file", 0, "the file that INTENT states, under either name", "none");
+        return Err(damage(disk, name, reason));
     };
-    let mut head = vec![0; 4096];
-    let len = file.read_at(0, &mut head).map_err(|e| Error::io("reading", &display, e))?;
-    let header = SegmentHeader::decode_either(head.get(..len).unwrap_or_default());
     match header {
         Ok(header) if header.salt == salt && header.store == store => Ok(()),
         Ok(header) => {
@@ -155,7 +183,8 @@ fn has_salt(disk: &dyn Disk, path: &str, name: &str, store: StoreId, salt: u64) 
         }
         Err(BadHeader::Malformed(reason)) => Err(damage(disk, name, reason)),
         Err(BadHeader::Newer { version }) => {
-            Err(Error::NewerFormat { path: display, found: version, known: FORMAT_VERSION })
+            let path = disk.root().join(path);
+            Err(Error::NewerFormat { path, found: version, known: FORMAT_VERSION })
         }
     }
 }

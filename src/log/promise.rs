@@ -35,7 +35,8 @@ pub(super) fn examine(disk: &dyn Disk) -> Result<std::result::Result<Durable, Ma
     decode(disk, &*file)
 }
 
-/// As [`read`], through a descriptor that is open, as long as it is of the file at its path.
+/// As [`read`], through a descriptor that is open; nothing if it is not of the file at its path any more, since a promise
+/// that is raised through it would not be there.
 ///
 /// # Errors
 /// As [`read`].
@@ -44,7 +45,7 @@ pub(super) fn read_through(disk: &dyn Disk, open: &dyn File) -> Result<Option<Du
     match disk.id(DURABLE) {
         Ok(found) if found == id => Ok(decode(disk, open)?.ok()),
         // Whatever became of it, opening says.
-        _ => read(disk),
+        _ => Ok(None),
     }
 }
 

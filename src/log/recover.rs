@@ -268,8 +268,9 @@ pub(super) fn open_for_reading(
         if intent::read_through(disk)?.0 != intent || !catchup::all_there(disk, &checked.segments, &listed)? {
             continue;
         }
-        damaged += usize::from(matches!(verdict, Verdict::Damaged(_)));
-        if damaged == 0 || damaged >= DAMAGED_LOOKS {
+        let is_damaged = matches!(verdict, Verdict::Damaged(_));
+        damaged += usize::from(is_damaged);
+        if !is_damaged || damaged >= DAMAGED_LOOKS {
             return Ok(settle::serve(checked, verdict));
         }
     }

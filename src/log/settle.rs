@@ -41,7 +41,8 @@ pub(super) enum Verdict {
 
 /// Looks at what stands behind the last checked frame, and at the promises.
 pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
-    let wanted = checked.chain.number.next().unwrap_or_default();
+    let last = checked.chain.number;
+    let wanted = last.next().unwrap_or(Frame(u64::MAX));
     let name = checked.segments.last().map(|s| s.id().to_string()).unwrap_or_default();
     let damaged = |name: &str, offset, reason, evidence| {
         let (path, segment) = (disk.root().to_path_buf(), name.to_owned());
@@ -62,10 +63,11 @@ pub(super) fn verdict(disk: &dyn Disk, checked: &Checked) -> Result<Verdict> {
     if used > 0
         && let Some(segment) = checked.segments.last()
         && let Some((offset, frame)) = find_promise(&tail, checked.end, segment.seed(), wanted)
+        && frame > last
     {
         return damaged(&name, checked.end, reason, Evidence::Promise { offset, frame });
     }
-    if let Some(durable) = checked.promised.filter(|d| d.frame >= wanted) {
+    if let Some(durable) = checked.promised.filter(|d| d.frame > last) {
         return damaged(&name, checked.end, reason, Evidence::Durable(durable.frame));
     }
     if used == 0 {
@@ -80,7 +82,9 @@ fn tail(checked: &Checked) -> Result<Vec<u8>> {
     let Some(segment) = checked.segments.last().filter(|_| checked.sealed.is_none()) else {
         return Ok(Vec::new());
     };
-    let len = usize::try_from(segment.reserved().saturating_sub(checked.end)).unwrap_or(usize::MAX);
+    // No frame begins beyond: its place in the file has 32 bits.
+    let end = segment.reserved().min(u64::from(u32::MAX));
+    let len = usize::try_from(end.saturating_sub(checked.end)).unwrap_or(usize::MAX);
     segment.read_raw(checked.end, len)
 }
 
@@ -133,11 +137,11 @@ pub(super) fn settle(
         recovery.cut = Some(cut(&**disk, &segment, checked.end, &tail, reason)?);
     }
     let durable_file = durable_file(&**disk)?;
-    let unproven = &checked.unproven;
-    if !unproven.bytes.is_empty() {
-        segment.write(unproven.start, &unproven.bytes)?;
+    let (start, unproven) = checked.unproven.bytes();
+    if !unproven.is_empty() {
+        segment.write(start, unproven)?;
         segment.sync()?;
-        recovery.rewritten_bytes = unproven.bytes.len() as u64;
+        recovery.rewritten_bytes = unproven.len() as u64;
     }
     let durable = checked.chain.number;
     // A checkpoint proves frames, too, but is only a cache: the promise must not depend on it.

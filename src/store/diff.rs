@@ -3,13 +3,14 @@
 //! Each first delta of a note or row names the version before it, and each that adds to a ring or scratchpad names
 //! what it evicts, so nothing else is read. What a delta does to a whole handle (cleared, configured, replaced by a
 //! snapshot) depends on all that was there: for such handles, and where a chain does not tell because frames are
-//! lost, compacted or erased, the state at the earlier frame is folded and then folded on.
+//! lost, compacted or erased, the state at the earlier frame is folded and then folded on. All of it is read from the
+//! files as they were when it began.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::past::{self, Past};
+use super::past;
 use super::{Inner, Store};
 use crate::codec::delta::{Class, HandleKind, Op};
 use crate::codec::frame::FrameKind;
@@ -17,7 +18,7 @@ use crate::codec::payload::{Delta, Deltas};
 use crate::codec::wire::Malformed;
 use crate::error::{Error, Result};
 use crate::log::{Cursor, Files, Met};
-use crate::position::{Frame, Last, Time};
+use crate::position::{Frame, Last, Position, Time};
 use crate::replay::{self, LogBodies};
 use crate::view::diff::{self, Content, HandleDiff};
 use crate::view::history::{Link, Versioned};
@@ -43,8 +44,6 @@ struct Touched {
     rings: BTreeMap<HandleId, Ring>,
     /// Handles of which single items do not tell.
     whole: BTreeSet<HandleId>,
-    /// Frames are lost in between: nobody knows what they touched.
-    lost: bool,
 }
 
 /// A note or row that was touched.
@@ -81,10 +80,16 @@ impl Store {
     /// As [`Store::at`]; [`crate::Error::Corrupt`] or [`crate::Error::Io`] where an item cannot be read.
     pub fn diff(&self, before: Frame, after: Frame) -> Result<Diff> {
         let inner = self.inner();
-        past::check(inner, before)?;
-        let files = past::check(inner, after)?;
-        let range =
-            Range { inner, files, early: before.min(after), late: before.max(after), back: after < before };
+        let (early, late) = (before.min(after), before.max(after));
+        // In one moment: a log that is opened anew, because it was compacted for instance, replaces them all.
+        let (files, from, has_lost) = inner.index(|index| {
+            past::can_answer(index, before)?;
+            past::can_answer(index, after)?;
+            let first = early.next().unwrap_or(early);
+            let from = index.at(first).or_else(|| index.before_frame(first)).unwrap_or(Cursor::START);
+            Ok::<_, Error>((inner.files.frozen(), from, index.has_lost(late)))
+        })?;
+        let range = Range { inner, files, from, has_lost, early, late, back: after < before };
         Ok(Diff { before, after, handles: range.diff()? })
     }
 }
@@ -92,6 +97,10 @@ impl Store {
 struct Range<'s> {
     inner: &'s Arc<Inner>,
     files: Files,
+    /// Where the first frame between stands, or one before it.
+    from: Position,
+    /// Frames up to the later one are lost: whoever wrote what stands behind them knew of them, and nobody folds them.
+    has_lost: bool,
     early: Frame,
     late: Frame,
     /// The later frame is the one before.
@@ -100,11 +109,16 @@ struct Range<'s> {
 
 impl Range<'_> {
     fn diff(&self) -> Result<Vec<HandleDiff>> {
+        if self.has_lost {
+            let (early, late) = self.states()?;
+            let (a, b) = if self.back { (&late, &early) } else { (&early, &late) };
+            return diff::diff(a, b, &LogBodies::new(&self.files));
+        }
         let mut touched = Touched::default();
         self.each(&mut |met| touched.frame(&self.files, &met))?;
         let mut handles = BTreeMap::new();
         for (handle, keys) in std::mem::take(&mut touched.keys) {
-            if touched.lost || touched.whole.contains(&handle) {
+            if touched.whole.contains(&handle) {
                 continue;
             }
             match self.pairs(&handle, keys)? {
@@ -113,7 +127,7 @@ impl Range<'_> {
             }
         }
         for (handle, ring) in std::mem::take(&mut touched.rings) {
-            if touched.lost || touched.whole.contains(&handle) {
+            if touched.whole.contains(&handle) {
                 continue;
             }
             match self.went_on(&handle, ring)? {
@@ -121,13 +135,10 @@ impl Range<'_> {
                 None => drop(touched.whole.insert(handle)),
             }
         }
-        if touched.lost || !touched.whole.is_empty() {
+        if !touched.whole.is_empty() {
             let (early, late) = self.states()?;
             let (a, b) = if self.back { (&late, &early) } else { (&early, &late) };
             let bodies = LogBodies::new(&self.files);
-            if touched.lost {
-                return diff::diff(a, b, &bodies);
-            }
             for handle in touched.whole {
                 handles.insert(handle.clone(), diff::handle_diff(handle, a, b, &bodies)?);
             }
@@ -137,9 +148,10 @@ impl Range<'_> {
 
     /// Visits the frames behind the earlier one up to the later one, and no others where the index knows the way.
     fn each(&self, visit: &mut dyn FnMut(Met<'_>) -> Result<()>) -> Result<()> {
-        let Some(first) = self.early.next().filter(|first| *first <= self.late) else { return Ok(()) };
-        let from = self.inner.index(|index| index.at(first).or_else(|| index.before_frame(first)));
-        replay::each_frame(&self.files, from.unwrap_or(Cursor::START), &mut |met| {
+        if self.early == self.late {
+            return Ok(());
+        }
+        replay::each_frame(&self.files, self.from, &mut |met| {
             let (number, kind) = (met.frame.header.number, met.frame.header.kind);
             if number > self.late {
                 return Ok(false);
@@ -153,7 +165,8 @@ impl Range<'_> {
 
     /// The states at both frames, the earlier first.
     fn states(&self) -> Result<(State, State)> {
-        let mut late = Past::at(self.inner, self.early)?.reading().state;
+        let checkpoints = self.inner.saving.checkpoints();
+        let mut late = self.inner.pasts.at(&self.files, checkpoints, self.early)?.state;
         let early = late.clone();
         self.each(&mut |met| replay::fold(&self.files, &mut late, &met))?;
         Ok((early, late))
@@ -174,8 +187,13 @@ impl Range<'_> {
         content: fn(T) -> Content,
     ) -> Result<Option<Pairs>> {
         let mut pairs = Vec::with_capacity(keys.len());
+        // Asked once: it is found by going through all that came later.
+        let cleared = match handle.kind {
+            HandleKind::Vector => self.inner.cleared_at::<T>(handle, self.early)?,
+            _ => Last::default(),
+        };
         for (key, touch) in keys {
-            let before = match self.before::<T>(handle, &key, touch.previous) {
+            let before = match self.before::<T>(handle, &key, touch.previous, cleared) {
                 Ok(before) => before.map(content),
                 Err(Error::Lost { .. } | Error::Compacted { .. }) => return Ok(None),
                 Err(error) => return Err(error),
@@ -189,10 +207,6 @@ impl Range<'_> {
 
     /// What differs in a ring that went on; none where its deltas do not tell.
     fn went_on(&self, handle: &HandleId, ring: Ring) -> Result<Option<Option<HandleDiff>>> {
-        // Whoever evicted may have known of frames that are lost, and that nobody folds any more.
-        if self.inner.index(|index| index.has_lost(self.late)) {
-            return Ok(None);
-        }
         let mut before = Vec::with_capacity(ring.evicted.len());
         for places in ring.evicted.chunk_by(|a, b| a.frame == b.frame) {
             let Some(contents) = self.inner.contents(handle, places)? else { return Ok(None) };
@@ -203,14 +217,17 @@ impl Range<'_> {
         Ok(Some(diff::went_on(handle.clone(), before, after)))
     }
 
-    /// What was saved under a key whose last version was the one at a place.
-    fn before<T: Versioned>(&self, handle: &HandleId, key: &str, place: Last) -> Result<Option<T>> {
+    /// What was saved under a key whose last version was the one at a place, in a table that was `cleared` last there.
+    fn before<T: Versioned>(
+        &self,
+        handle: &HandleId,
+        key: &str,
+        place: Last,
+        cleared: Last,
+    ) -> Result<Option<T>> {
         let link = self.inner.link::<T>(handle, key, place)?;
         let Some(Link { version, place, .. }) = link else { return Ok(None) };
-        let cleared = version.content.is_some()
-            && handle.kind == HandleKind::Vector
-            && self.inner.was_cleared::<T>(handle, place, self.early)?;
-        Ok(version.content.filter(|_| !cleared))
+        Ok(version.content.filter(|_| place >= cleared))
     }
 }
 
@@ -219,7 +236,6 @@ type Pairs = Vec<(String, Option<Content>, Option<Content>)>;
 impl Touched {
     fn frame(&mut self, files: &Files, met: &Met<'_>) -> Result<()> {
         let header = &met.frame.header;
-        self.lost |= header.kind == FrameKind::Lost;
         if header.kind != FrameKind::Commit {
             return Ok(());
         }

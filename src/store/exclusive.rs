@@ -45,6 +45,8 @@ pub(super) struct Pending {
 struct Writes {
     /// The state before the section with its writes applied.
     state: State,
+    /// The files that it was folded from: compacting puts others in their place meanwhile.
+    bodies: LogBodies,
     /// Their envelopes, one behind the other, under a seed of their own.
     encoded: Arc<Vec<u8>>,
     envelopes: u32,
@@ -67,7 +69,7 @@ impl Pending {
     }
 
     fn reading_of(&self, writes: &Writes) -> Reading {
-        let bodies = LogBodies::new(&self.inner.files).with_pending(writes.encoded.clone());
+        let bodies = writes.bodies.clone().with_pending(writes.encoded.clone());
         Reading { state: writes.state.clone(), bodies }
     }
 
@@ -101,7 +103,7 @@ impl Pending {
     }
 
     fn add(&self, writes: &mut Writes, id: &str, ops: &[Op<'_>]) -> Result<()> {
-        let Writes { state, encoded, envelopes, deltas } = writes;
+        let Writes { state, encoded, envelopes, deltas, .. } = writes;
         // A snapshot with all its items is one delta, and comes alone.
         let more = if matches!(ops.first(), Some(Op::Snapshot { .. })) { 1 } else { ops.len() };
         let (limit, found) = (FRAME_DELTAS_MAX as u64, (*deltas + more) as u64);
@@ -151,7 +153,8 @@ pub(super) fn run<T, E: From<Error>>(
     let path = workspace.path();
     let lane = inner.lanes.enter(path.as_str(), inner.options.lane_wait)?;
     let _turn = inner.begin(Stay::Section)?;
-    let writes = Writes { state: inner.state(), encoded: Arc::default(), envelopes: 0, deltas: 0 };
+    let Reading { state, bodies } = inner.reading();
+    let writes = Writes { state, bodies, encoded: Arc::default(), envelopes: 0, deltas: 0 };
     let pending = Arc::new(Pending {
         inner: inner.clone(),
         workspace: path.as_str().into(),

@@ -171,25 +171,17 @@ impl Inner {
         }
     }
 
-    /// Whether a table was cleared between two places, of which the later one is the end of frame `until`.
+    /// The last `clear` of a table up to the end of frame `until`; [`Last::default`] if there is none.
     ///
     /// # Errors
     /// As an item of [`History`].
-    pub(super) fn was_cleared<T: Versioned>(
-        &self,
-        handle: &HandleId,
-        since: Last,
-        until: Frame,
-    ) -> Result<bool> {
+    pub(super) fn cleared_at<T: Versioned>(&self, handle: &HandleId, until: Frame) -> Result<Last> {
         let mut clear = self.state().cleared(&handle.id);
-        while clear > since {
-            if clear.frame <= until {
-                return Ok(true);
-            }
-            let Some(link) = self.clear_at::<T>(handle, clear)? else { return Ok(false) };
+        while clear.frame > until {
+            let Some(link) = self.clear_at::<T>(handle, clear)? else { return Ok(Last::default()) };
             clear = link.previous;
         }
-        Ok(false)
+        Ok(clear)
     }
 
     /// Where a commit stands; none for frame 0.

@@ -6,7 +6,7 @@ use super::name::WorkspacePath;
 use super::workspace::{Source, Workspace};
 use super::{Inner, Reading};
 use crate::error::{Error, Result};
-use crate::log::Files;
+use crate::log::{Files, Index};
 use crate::position::{Frame, Time};
 use crate::replay::steps::{self, Step};
 use crate::replay::{self, LogBodies};
@@ -137,18 +137,21 @@ pub(super) fn frame_at(store: &Inner, time: Time) -> Result<Frame> {
 /// Whether the log can answer for a frame, and the files that do. They are taken while the index is held: a log
 /// that is opened anew replaces both in one moment.
 pub(super) fn check(store: &Inner, frame: Frame) -> Result<Files> {
-    store.index(|index| {
-        // A writer's index ends with the last commit; frame 0 is always there unless it was compacted.
-        let last = index.last();
-        if frame > last {
-            return Err(Error::NoSuchFrame { asked: frame, last });
-        }
-        if frame < index.oldest() {
-            return Err(Error::Compacted { oldest: index.oldest() });
-        }
-        match index.lost(frame) {
-            Some(range) => Err(Error::Lost { asked: frame, first: range.first, last: range.last }),
-            None => Ok(store.files.frozen()),
-        }
-    })
+    store.index(|index| can_answer(index, frame).map(|()| store.files.frozen()))
+}
+
+/// Whether the log of an index can answer for a frame.
+pub(super) fn can_answer(index: &Index, frame: Frame) -> Result<()> {
+    // A writer's index ends with the last commit; frame 0 is always there unless it was compacted.
+    let last = index.last();
+    if frame > last {
+        return Err(Error::NoSuchFrame { asked: frame, last });
+    }
+    if frame < index.oldest() {
+        return Err(Error::Compacted { oldest: index.oldest() });
+    }
+    match index.lost(frame) {
+        Some(range) => Err(Error::Lost { asked: frame, first: range.first, last: range.last }),
+        None => Ok(()),
+    }
 }

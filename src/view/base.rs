@@ -5,7 +5,7 @@
 //! checksums. The same state is divided the same each time.
 
 use super::{Bodies, HandleId, State, View};
-use crate::codec::delta::{Config, HandleKind, Op, Origin};
+use crate::codec::delta::{Class, Config, HandleKind, Op, Origin};
 use crate::codec::frame::{FRAME_DELTAS_MAX, PAYLOAD_MAX, Seed};
 use crate::codec::payload;
 use crate::codec::wire::Malformed;
@@ -66,6 +66,10 @@ pub(crate) fn frames<'c>(
         match (op, &mut snapshot) {
             (Op::Snapshot { config, .. }, _) => {
                 frames.end(snapshot.replace((id, config, false)))?;
+            }
+            (Op::Erased { class: Class::Snapshot, .. }, _) => {
+                frames.end(snapshot.take())?;
+                frames.delta(id, op)?;
             }
             (item, Some((id, config, continues))) => {
                 frames.item(id, config, continues, Last::default(), item)?;
@@ -147,7 +151,12 @@ impl<'p, 's> Frames<'p, 's> {
     /// Finishes a snapshot, or a piece of one: its head goes before its items.
     fn head(&mut self, id: &str, config: Config<'_>, continues: bool) -> Result<()> {
         let head = Op::Snapshot { config, items: self.count, continues };
-        payload::encode(&mut self.payload, &self.seed, id, Last::default(), &head, false)
+        self.delta(id, &head)
+    }
+
+    /// A head with the items that were collected for it.
+    fn delta(&mut self, id: &str, head: &Op<'_>) -> Result<()> {
+        payload::encode(&mut self.payload, &self.seed, id, Last::default(), head, false)
             .map_err(not_encodable)?;
         self.payload.append(&mut self.items);
         (self.count, self.deltas) = (0, self.deltas.saturating_add(1));

@@ -171,3 +171,31 @@ fn a_read_looks_through_a_change_of_files_that_its_maker_died_in_and_a_write_goe
         assert_eq!((anew.appended(), digest(&anew)), (Frame(5), digest(&other)), "{context}");
     }
 }
+
+#[test]
+fn a_read_goes_on_where_what_a_dead_writer_left_cannot_be_kept() {
+    let disk = MemoryDisk::new();
+    let (one, other) = (open(&disk), open(&disk));
+    save(&one, "a");
+    other.refresh().expect("looks");
+    // Another one dies behind a whole frame and in the middle of the next.
+    let dying = disk.process();
+    let third = options().open_on(Arc::new(dying.clone())).expect("opens");
+    let (end, promise) = (third.log_size().used, disk.read_file("DURABLE").expect("there"));
+    save(&third, "b");
+    let frame = third.log_size().used - end;
+    dying.kill();
+    drop(third);
+    let path = "log/00000000000000000001.seg";
+    let mut bytes = disk.read_file(path).expect("there");
+    let (from, to) = ((end + frame) as usize, (end + frame + 20) as usize);
+    bytes[from..to].fill(7);
+    disk.write_file(path, &bytes).expect("written");
+    disk.write_file("DURABLE", &promise).expect("written");
+    disk.set_capacity(Some(
+        disk.files().iter().filter_map(|f| disk.read_file(f)).map(|b| b.len() as u64).sum(),
+    ));
+    let refused = other.root().notes().remember("c", "", "").expect_err("there is no room for the copy");
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    assert_eq!((other.refresh().expect("not refused"), keys(&other)), (Frame(1), 1));
+}

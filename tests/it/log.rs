@@ -8,6 +8,7 @@ mod faults;
 mod grouped;
 mod opening;
 mod sharing;
+mod looks;
 mod spy;
 mod verdicts;
 mod verify;

@@ -194,3 +194,15 @@ fn who_waits_behind_a_sibling_is_told_of_the_process_that_keeps_the_sibling_wait
     drop(lock);
     save(&store, "later").expect("saved");
 }
+
+#[test]
+fn a_promise_is_raised_in_the_file_that_is_there_also_if_another_one_was_put_there() {
+    let (disk, [one, other], _) = two_writers();
+    other.root().notes().remember("b", "", "by the other").expect("saved");
+    disk.remove("DURABLE").expect("removed");
+    other.root().notes().remember("c", "", "behind a new promise").expect("saved");
+    one.root().notes().remember("d", "", "by the one that knew the old file").expect("saved");
+    let durable = disk.read_file("DURABLE").expect("made anew");
+    let promise = mnemolog::codec::segment::Durable::decode(&durable).expect("a promise");
+    assert_eq!(promise.frame, Frame(4));
+}

@@ -5,6 +5,7 @@
 //! A rule sees one file as tokens, so it also sees what stands inside macros, and never what stands in strings.
 //! Every violation is reported with its place, all at once, and `proofs` shows that each rule can fail.
 
+mod mutants;
 mod proofs;
 mod tokens;
 

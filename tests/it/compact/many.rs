@@ -125,15 +125,17 @@ fn a_compaction_inside_a_critical_section_of_another_workspace_waits_for_nobody(
     let store = options().open_on(shared(&MemoryDisk::new())).expect("opens");
     write(&store, &mut Rng::new(1), 30);
     let core = store.workspace("core").expect("a path");
+    core.notes().remember("old", "", "saved before").expect("saved");
     core.exclusive(|tx| {
         tx.notes().remember("k", "s", "pending")?;
         std::thread::scope(|scope| {
             scope.spawn(|| store.compact(Frame(20), false)).join().expect("no panic")
         })?;
         assert_eq!(tx.notes().recall("k"), "pending");
+        assert_eq!(tx.notes().recall("old"), "saved before");
         tx.notes().remember("l", "s", "pending too")?;
         Ok::<_, Error>(())
     })
     .expect("committed");
-    assert_eq!((core.notes().recall("k").as_str(), store.appended()), ("pending", Frame(31)));
+    assert_eq!((core.notes().recall("k").as_str(), store.appended()), ("pending", Frame(32)));
 }

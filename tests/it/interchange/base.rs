@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mnemolog::codec::delta::HandleKind;
 use mnemolog::disk::{Disk as _, Fault, MemoryDisk, Tear};
 use mnemolog::interchange::LoadOptions;
-use mnemolog::{Error, Frame, Options, Store, Writers};
+use mnemolog::{Error, Frame, Json, Options, Store, Writers};
 
 use super::{dumped, load_into, note};
 
@@ -147,4 +148,26 @@ fn a_base_of_more_than_a_frame_or_a_file_can_hold_is_loaded_as_several() {
     assert_eq!(long.recent(1).expect("reads")[0].key, "19999");
     store.close().expect("closes");
     assert!(mnemolog::log::verify(&disk).expect("reads").is_whole());
+}
+
+#[test]
+fn a_base_of_which_a_handle_was_erased_is_loaded_without_it() {
+    for kind in [HandleKind::Notes, HandleKind::Episodic] {
+        let store = Store::in_memory().expect("opens");
+        let turns = store.root().episodic("turns").expect("a name");
+        store.root().notes().remember("k", "", "note").expect("saved");
+        turns.record("e", &Json::object()).expect("saved");
+        store.root().notes().remember("later", "", "note").expect("saved");
+        store.compact(Frame(3), false).expect("compacts");
+        match kind {
+            HandleKind::Notes => drop(store.root().notes().erase_all().expect("erases")),
+            _ => drop(turns.erase_all().expect("erases")),
+        }
+        let text = dumped(&store);
+        assert!(text.contains(r#""op":"erased""#) && text.contains(r#""base":true"#), "{text}");
+        let loaded = Store::in_memory().expect("opens");
+        load_into(&loaded, &text);
+        assert_eq!(loaded.digest().expect("reads"), store.digest().expect("reads"), "{kind:?}");
+        assert_eq!(dumped(&loaded), text, "{kind:?}");
+    }
 }

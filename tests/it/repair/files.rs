@@ -346,3 +346,21 @@ fn a_file_of_another_store_is_not_ours() {
     let id = |files: &Files| SegmentHeader::decode(&files[&paths[0]], 0).unwrap().store;
     assert!(id(&sound) != id(&other) && id(&sound) != StoreId::default());
 }
+
+#[test]
+fn an_intent_of_another_store_is_damage_and_nothing_of_it_is_carried_out() {
+    let (sound, paths) = rotated();
+    let drop = |path: &String| mnemolog::codec::intent::Drop {
+        directory: "log".into(),
+        name: path.trim_start_matches("log/").into(),
+    };
+    let store = mnemolog::codec::segment::StoreId([9; 16]);
+    let intent = Intent { store, id: 1, moves: vec![], drops: paths.iter().map(drop).collect() };
+    let mut files = sound.clone();
+    files.insert("INTENT".into(), intent.encode().unwrap());
+    let disk: Arc<dyn Disk> = Arc::new(disk_of(&files));
+    assert!(matches!(open(&disk, SMALL), Err(mnemolog::Error::Damaged(_))));
+    assert!(!verify(&*disk).unwrap().is_whole());
+    let (_, repaired) = check(&files, LAST, &[], "a foreign intent");
+    assert_eq!((repaired.rewritten.len(), repaired.rewritten[0].file.as_str()), (1, "INTENT"));
+}

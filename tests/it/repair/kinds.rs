@@ -240,23 +240,54 @@ fn a_time_among_lost_frames_is_lost_and_one_before_them_is_not() {
     assert_eq!(store.at_time(store.last_time().unwrap()).unwrap().frame(), Frame(30));
 }
 
-#[test]
-fn a_ring_whose_clear_was_lost_is_compared_as_it_is_folded() {
+/// A store of which one frame was lost and repaired, and what a comparison of two others says of it.
+fn compared(
+    write: impl Fn(&Store) -> Result<()>,
+    lost: usize,
+    (a, b): (u64, u64),
+) -> Vec<(&'static str, String)> {
     let disk = MemoryDisk::new();
     let store = open(&disk).unwrap();
-    let turns = store.root().episodic("turns").unwrap().with_max(1).unwrap();
-    turns.record("a", &Json::object()).unwrap();
-    turns.clear().unwrap();
-    store.root().notes().remember("in between", "", "").unwrap();
-    // Who records it knows of nothing that it evicts.
-    turns.record("b", &Json::object()).unwrap();
+    write(&store).unwrap();
     store.close().unwrap();
     let path = "log/00000000000000000001.seg";
-    let clear = frames_of(&contents(&disk)[path])[2].0;
-    disk.flip(path, clear as u64 + 20, 1).unwrap();
-    assert_eq!(ranges(&repair(&disk).unwrap().lost), [(3, 3)]);
-    let store = open(&disk).unwrap();
-    let diff = store.diff(Frame(4), Frame(5)).unwrap();
-    let items: Vec<_> = diff.handles[0].items.iter().map(|i| (i.change.name(), i.item.as_str())).collect();
-    assert_eq!(items, [("removed", "a"), ("added", "b")]);
+    let at = frames_of(&contents(&disk)[path])[lost - 1].0;
+    disk.flip(path, at as u64 + 20, 1).unwrap();
+    assert_eq!(ranges(&repair(&disk).unwrap().lost), [(lost as u64, lost as u64)]);
+    let diff = open(&disk).unwrap().diff(Frame(a), Frame(b)).unwrap();
+    let items = diff.handles.iter().flat_map(|handle| &handle.items);
+    items.map(|item| (item.change.name(), item.item.clone())).collect()
+}
+
+#[test]
+fn what_stands_behind_lost_frames_is_compared_as_it_is_folded() {
+    let one = |change, item: &str| vec![(change, item.to_owned())];
+    // Whoever records b knows of nothing that it evicts.
+    let ring = |store: &Store| {
+        let turns = store.root().episodic("turns")?.with_max(1)?;
+        turns.record("a", &Json::object())?;
+        turns.clear()?;
+        store.root().notes().remember("in between", "", "")?;
+        turns.record("b", &Json::object())
+    };
+    assert_eq!(compared(ring, 3, (4, 5)), [one("removed", "a"), one("added", "b")].concat());
+    let notes = |store: &Store| {
+        let notes = store.root().notes();
+        let none = notes.snapshot_bytes()?;
+        notes.remember("k", "", "one")?;
+        notes.restore_bytes(&none)?;
+        notes.remember("in between", "", "")?;
+        notes.remember("k", "", "two").map(drop)
+    };
+    assert_eq!(compared(notes, 2, (3, 4)), one("changed", "k"));
+    let rows = |store: &Store| {
+        let docs = store.root().vectors("docs")?;
+        let row = |x| docs.upsert_embedding("a", "text", &Json::object(), &[x, 1.0]);
+        row(1.0)?;
+        docs.clear()?;
+        store.root().notes().remember("in between", "", "")?;
+        row(2.0)?;
+        docs.clear()
+    };
+    assert_eq!(compared(rows, 2, (3, 4)), one("changed", "a"));
 }

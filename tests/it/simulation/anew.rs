@@ -76,8 +76,7 @@ impl World {
         let disk = self.writers[process].disk.clone();
         match store.refresh() {
             Ok(last) if disk.is_alive() => {
-                // Beside the only writer nobody can tell what becomes of that one's frames above the promise.
-                if !self.disk.is_locked() && last.0 >= self.truth.last() {
+                if self.is_all(last) {
                     return self.truth.found(last.0, &|| held(&disk, store), true).map(|()| true);
                 }
                 ensure!(last.0 >= self.truth.durable, "frame {last} is the last that a writer sees");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mnemolog::disk::{Call, Fault};
 
 /// Things that must be met, and by how many of a thousand histories at least.
-const WANTED: [(&str, u64); 93] = [
+const WANTED: [(&str, u64); 102] = [
     ("cut", 50),
     ("rewritten", 100),
     ("rotations", 100),
@@ -90,15 +90,24 @@ const WANTED: [(&str, u64); 93] = [
     ("repairs of a whole log", 5),
     ("fault: Read Io", 3),
     ("fault: Read ShortRead", 3),
+    ("fault: Write Io", 3),
     ("fault: Write Full", 3),
     ("fault: Write ShortWrite", 3),
+    ("fault: Reserve Io", 3),
     ("fault: Reserve Full", 3),
     ("fault: Sync Io", 3),
     ("fault: Sync Full", 3),
     ("fault: Sync SyncLost", 10),
     ("fault: SyncDir Io", 3),
+    ("fault: SyncDir Full", 3),
+    ("fault: Create Io", 1),
     ("fault: Create Full", 1),
     ("fault: Rename Io", 1),
+    ("fault: List Io", 3),
+    ("fault: Open Io", 3),
+    ("fault: Lock Io", 1),
+    ("fault: Examine Io", 3),
+    ("fault: Remove Io", 1),
 ];
 
 /// Things and how often they were met.

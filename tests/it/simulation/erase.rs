@@ -69,9 +69,7 @@ impl World {
         let in_doubt = self.erasing.is_some() && !own.poisoned;
         let Some(store) = own.store.clone().filter(|_| in_doubt) else { return Ok(()) };
         match store.refresh() {
-            Ok(last) if !self.disk.is_locked() && last.0 >= self.truth.last() => {
-                self.settle_erasing(process, &store)
-            }
+            Ok(last) if self.is_all(last) => self.settle_erasing(process, &store),
             // It does not see all there is, and what it does not show may be there.
             Ok(_) => Ok(()),
             Err(e) => {

@@ -54,6 +54,13 @@ impl World {
         self.catches_up(process, &store).map(drop)
     }
 
+    /// Whether a writer that looked and ends at a frame has seen all there is. Beside the only writer nobody can tell
+    /// what becomes of that one's frames above the promise, and whoever cannot mend what stands there shows the promise.
+    pub(super) fn is_all(&mut self, last: Frame) -> bool {
+        self.note_faults();
+        !self.disk.is_locked() && last.0 >= self.truth.last() && !self.fired && !self.full
+    }
+
     pub(super) fn arm_peek(&mut self, writes: usize) -> Option<Peeked> {
         let who = self.peek.take()?;
         let reader = match self.readers.get(who) {

@@ -63,7 +63,7 @@ pub(super) struct World {
     pub(super) fired: bool,
     /// A sync failed in this life of the machine, and others may be told later.
     pub(super) told: bool,
-    full: bool,
+    pub(super) full: bool,
     pub(super) peek: Option<usize>,
     /// A process died, and others live on.
     survivors: bool,

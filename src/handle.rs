@@ -31,6 +31,8 @@ pub enum Restored {
     Removed,
     /// It was so already: nothing was written.
     Unchanged,
+    /// It had not been there, and is not: nothing was written.
+    WasAbsent,
 }
 
 /// What all kinds of handles are made of.

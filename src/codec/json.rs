@@ -40,7 +40,7 @@ impl Json {
         Ok(Json(out.into()))
     }
 
-    /// The canonical form of a value that `serde_json` holds.
+    /// The canonical form of a value that `serde_json` holds. What its types have rounded before is not known here.
     ///
     /// # Errors
     /// [`BadJson::TooDeep`]: nested deeper than [`JSON_DEPTH_MAX`].
@@ -73,7 +73,8 @@ impl Json {
         if self.0.starts_with('"') { serde_json::from_str(&self.0).ok() } else { None }
     }
 
-    /// The value as `serde_json` holds it; numbers beyond its types lose digits there.
+    /// The value as `serde_json` holds it; numbers beyond its types lose digits there, and with one beyond every double
+    /// the whole value is null.
     pub fn to_value(&self) -> serde_json::Value {
         serde_json::from_str(&self.0).unwrap_or(serde_json::Value::Null)
     }

@@ -120,7 +120,7 @@ impl Notes {
                     (Some(then), Some(now)) if then.says_the_same(&now) => (Vec::new(), Restored::Unchanged),
                     (Some(then), _) => (vec![Op::Remember(then.delta())], Restored::Saved),
                     (None, Some(_)) => (vec![Op::Forget { key }], Restored::Removed),
-                    (None, None) => (Vec::new(), Restored::Unchanged),
+                    (None, None) => (Vec::new(), Restored::WasAbsent),
                 };
                 Ok((ops, Some(done)))
             })?;

@@ -216,7 +216,7 @@ impl VectorStore {
                         (vec![Op::Upsert(then.delta())], Restored::Saved)
                     }
                     (None, Some(_)) => (vec![Op::Delete { id }], Restored::Removed),
-                    (None, None) => (Vec::new(), Restored::Unchanged),
+                    (None, None) => (Vec::new(), Restored::WasAbsent),
                 };
                 Ok((ops, Some(done)))
             })?;

@@ -2,9 +2,11 @@
 //!
 //! Invariants: an error's kind is chosen by the variant of the cause, never by its text. What is cut says so.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::codec::json::Json;
 use crate::error::{Damage, Error};
+use crate::view::vectors::filter::are_equal;
 
 /// The most code points in the text of an answer, some 10,000 tokens: whole lines as long as they fit, at
 /// least one. What is left out is said in a line of its own, which is extra.
@@ -70,6 +72,16 @@ impl From<Error> for ToolError {
             Error::LaneBusy { .. } | Error::Locked { .. } => {
                 format!("{cause}; the same call may succeed later")
             }
+            // What the cause says is for whoever has a command line.
+            Error::Corrupt { frame, .. } => format!(
+                "what frame {frame} saved cannot be read, because the store is damaged there; tell the user to run \
+                    `mnemolog verify`. All else can be read as before"
+            ),
+            Error::Damaged(damage) => format!(
+                "the store is damaged from frame {} on, and this cannot be done until it is mended; tell the user to \
+                    run `mnemolog verify`",
+                damage.frame
+            ),
             _ => cause.to_string(),
         };
         ToolError { text, kind, cause: Some(cause) }
@@ -196,7 +208,7 @@ pub(super) fn part(
 pub(super) fn with_damage(mut text: String, damage: Option<&Damage>) -> String {
     if let Some(Damage { frame, .. }) = damage {
         text.push_str(&format!(
-            "\n(the store is damaged: what was before frame {frame} is shown — run verify.)"
+            "\n(the store is damaged: what was before frame {frame} is shown — tell the user to run `mnemolog verify`.)"
         ));
     }
     text
@@ -210,6 +222,21 @@ pub(super) fn clip(text: &str, max: usize) -> (&str, usize) {
             let (shown, rest) = text.split_at_checked(at).unwrap_or((text, ""));
             (shown, rest.chars().count())
         }
+    }
+}
+
+/// Adds a stored value to a result: under its name, if `serde_json` holds the same numbers; otherwise its JSON text as
+/// `NAME_text`. Of one that is too long for an answer, the beginning of its JSON text, and `cut`.
+pub(super) fn insert_json(fields: &mut Map<String, Value>, name: &str, json: &Json) {
+    let (shown, beyond) = clip(json.as_str(), ANSWER_MAX);
+    let value = json.to_value();
+    if beyond > 0 {
+        fields.insert(name.to_owned(), shown.into());
+        fields.insert("cut".to_owned(), true.into());
+    } else if Json::from_value(&value).is_ok_and(|held| are_equal(&held, json)) {
+        fields.insert(name.to_owned(), value);
+    } else {
+        fields.insert(format!("{name}_text"), shown.into());
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Lines, ToolError, clip, clipped, part};
+use super::answer::{Answer, Lines, ToolError, clipped, insert_json, part};
 use super::params::Param;
-use super::{ANSWER_MAX, Call, Hints, Spec, boolean, count, frame, list, object, text};
+use super::{Call, EXACT_TEXT, Hints, Spec, boolean, count, frame, list, object, text};
 use crate::codec::json::Json;
 use crate::error::Error;
 use crate::position::Time;
@@ -25,7 +25,10 @@ const RECORD: &[Param] = &[
         "What kind of episode it is, such as tool/build or turn/42: episodes are found by the beginning of \
             their key.",
     ),
-    Param::json("value", "What happened, as any JSON value."),
+    Param::json(
+        "value",
+        "What happened, as any JSON value. Send a number of 16 digits or more as a string, unless it is a 64-bit integer.",
+    ),
     RING,
 ];
 const OFFSET: Param = Param::count(
@@ -89,13 +92,15 @@ pub(super) fn specs() -> Vec<Spec> {
 fn episodes_schema(description: &str) -> Value {
     let episode = json!({
         "key": text("The key."),
-        "value": {"description": "What was recorded; if `cut`, the beginning of its JSON text as a string."},
+        "value": {"description": "What was recorded; if `cut`, the beginning of its JSON text as a string. Not \
+            there if `value_text` is."},
+        "value_text": text(EXACT_TEXT),
         "cut": boolean("There and true if the value was too long for an answer."),
         "timestamp_ms": {"type": "integer", "description": "When it happened, in milliseconds since 1970."},
         "frame": count("The frame that recorded it."),
         "time": text("The time of that frame, RFC 3339."),
     });
-    let required = ["key", "value", "timestamp_ms", "frame", "time"];
+    let required = ["key", "timestamp_ms", "frame", "time"];
     object(
         &["name", "episodes", "total", "left_out"],
         json!({
@@ -147,15 +152,9 @@ fn answer(tool: &str, name: &str, offset: usize, episodes: &[Episode], total: us
 }
 
 fn episode_value(episode: &Episode) -> Value {
-    let (shown, beyond) = clip(episode.value.as_str(), ANSWER_MAX);
-    let cut = beyond > 0;
     let mut fields = Map::new();
     fields.insert("key".to_owned(), episode.key.clone().into());
-    let value = if cut { Value::from(shown) } else { episode.value.to_value() };
-    fields.insert("value".to_owned(), value);
-    if cut {
-        fields.insert("cut".to_owned(), true.into());
-    }
+    insert_json(&mut fields, "value", &episode.value);
     fields.insert("timestamp_ms".to_owned(), episode.timestamp_ms.into());
     fields.insert("frame".to_owned(), episode.frame.0.into());
     fields.insert("time".to_owned(), episode.time.to_string().into());

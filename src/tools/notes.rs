@@ -128,7 +128,7 @@ fn writing() -> Vec<Spec> {
             title: "Bring a note back",
             about: "Brings one note back to its state at an earlier frame or time: saves it as it was \
                 then, or deletes it if it was not there. History stays, so this can be undone in the same \
-                way. Answers what was done.",
+                way. Answers what was done, or that nothing is saved under the key, then or now.",
             embeds: false,
             params: RESTORE,
             output: object(
@@ -136,7 +136,7 @@ fn writing() -> Vec<Spec> {
                 json!({
                     "key": text("The note's key."),
                     "to": count("The frame that it was brought back to."),
-                    "done": {"type": "string", "enum": ["saved", "removed", "unchanged"]},
+                    "done": {"type": "string", "enum": ["saved", "removed", "unchanged", "absent"]},
                     "frame": frame,
                 }),
             ),
@@ -294,6 +294,10 @@ fn restore(call: &Call<'_>) -> Result<Answer, ToolError> {
         }
         Restored::Unchanged => {
             ("unchanged", format!("{shown} is as it was at frame {to}; nothing was written"))
+        }
+        Restored::WasAbsent => {
+            let absent = sentences::absent(key);
+            ("absent", format!("{absent}, and nothing was at frame {to}; nothing was written"))
         }
     };
     Ok(Answer { text, structured: call.with_frame(json!({"key": key, "to": to.0, "done": done})) })

@@ -4,10 +4,13 @@
 //! Invariant: what passes the check is valid under the schema, save that null stands for an argument left
 //! out.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::answer::{ToolError, shown};
 use crate::position::{Frame, Time};
+
+/// Doubles from here on are integers, and stand for others beside them that they were rounded from.
+const ROUNDED_FROM: f64 = 9_007_199_254_740_992.0;
 
 /// The handle that is meant unless another one is named.
 const HANDLE: &str = "main";
@@ -143,10 +146,18 @@ impl Param {
             Kind::Json => (true, String::new()),
             Kind::Object => (value.is_object(), "a JSON object".to_owned()),
         };
+        let name = self.name;
         if fits {
-            return Ok(());
+            let number = if matches!(self.kind, Kind::Json | Kind::Object) { rounded(value) } else { None };
+            return number.map_or(Ok(()), |number| {
+                Err(ToolError::bad(format!(
+                    "`{name}` of {tool} holds the number {number}, which may have been rounded on the way: from 2^53 on \
+                        only 64-bit integers, written without a fraction or an exponent, arrive as they were sent; call \
+                        it again with this number as a string"
+                )))
+            });
         }
-        let (name, found) = (self.name, shown(&value.to_string()));
+        let found = shown(&value.to_string());
         Err(ToolError::bad(format!(
             "`{name}` of {tool} is {found}, expected {expected}; call it again with that"
         )))
@@ -257,6 +268,24 @@ impl<'a> Args<'a> {
             .map(Some)
             .ok_or_else(|| ToolError::bad(format!("`{name}` is no moment, expected {MOMENT}")))
     }
+}
+
+/// A number in a value that may have been sent as another one. What `serde_json` holds as an integer was sent as that.
+fn rounded(value: &Value) -> Option<&Number> {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => open.extend(fields.values()),
+            Value::Number(number) if !number.is_i64() && !number.is_u64() => {
+                if number.as_f64().is_none_or(|float| float.abs() >= ROUNDED_FROM) {
+                    return Some(number);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// An integer, also in the way that a JSON number with a fraction of zero is one.

@@ -1,10 +1,10 @@
 //! The tools of the vector tables: upsert, search, delete.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Lines, ToolError, clip, clipped};
+use super::answer::{Answer, Lines, ToolError, clipped, insert_json};
 use super::params::Param;
-use super::{ANSWER_MAX, Call, Hints, Spec, boolean, count, frame, list, object, text};
+use super::{Call, EXACT_TEXT, Hints, Spec, boolean, count, frame, list, object, text};
 use crate::codec::json::Json;
 use crate::error::Error;
 use crate::view::text::{absent, fold_line};
@@ -24,7 +24,11 @@ const UPSERT: &[Param] = &[
         "text",
         "The text to be found by similarity. A few sentences are found better than a long document.",
     ),
-    Param::object("metadata", "A JSON object stored with the text; its fields can be filtered on."),
+    Param::object(
+        "metadata",
+        "A JSON object stored with the text; its fields can be filtered on. Send a number of 16 digits or more as a \
+            string, unless it is a 64-bit integer.",
+    ),
     TABLE,
 ];
 const SEARCH: &[Param] = &[
@@ -43,10 +47,11 @@ pub(super) fn specs() -> Vec<Spec> {
             nearer."},
         "text": text("The text; of one too long for an answer, the beginning, which says so."),
         "metadata": {"description": "What was stored with it; if `cut`, the beginning of its JSON text as a \
-            string."},
+            string. Not there if `metadata_text` is."},
+        "metadata_text": text(EXACT_TEXT),
         "cut": boolean("There and true if the metadata was too long for an answer."),
     });
-    let hits = list("The rows, best first.", &["id", "score", "text", "metadata"], hit);
+    let hits = list("The rows, best first.", &["id", "score", "text"], hit);
     let (table, id) = (text("The table."), text("The row's id."));
     vec![
         Spec {
@@ -148,13 +153,12 @@ fn search(call: &Call<'_>) -> Result<Answer, ToolError> {
 }
 
 fn hit_value(hit: &Hit, text: &str) -> Value {
-    let (shown, beyond) = clip(hit.metadata.as_str(), ANSWER_MAX);
-    let metadata = if beyond > 0 { Value::from(shown) } else { hit.metadata.to_value() };
-    let mut value = json!({"id": hit.id, "score": short(hit.score), "text": text, "metadata": metadata});
-    if let (true, Some(fields)) = (beyond > 0, value.as_object_mut()) {
-        fields.insert("cut".to_owned(), true.into());
-    }
-    value
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), hit.id.as_str().into());
+    fields.insert("score".to_owned(), short(hit.score));
+    fields.insert("text".to_owned(), text.into());
+    insert_json(&mut fields, "metadata", &hit.metadata);
+    Value::Object(fields)
 }
 
 fn line(hit: &Hit, text: &str) -> String {

@@ -24,7 +24,7 @@ fn a_note_is_brought_back_as_it_was_at_a_frame() -> Result<()> {
     assert_eq!(notes.restore("k", Frame(1))?, Restored::Unchanged);
     assert_eq!(store.appended(), Frame(5), "nothing is written where nothing differs");
     assert_eq!(notes.restore("k", Frame(3))?, Restored::Removed);
-    assert_eq!(notes.restore("k", Frame(0))?, Restored::Unchanged);
+    assert_eq!(notes.restore("k", Frame(0))?, Restored::WasAbsent);
     assert_eq!(notes.restore("k", Frame(5))?, Restored::Saved);
     assert_eq!(notes.history("k").count(), 6, "going back is a version like any other");
     let refused = notes.restore("k", Frame(9));
@@ -61,7 +61,7 @@ fn a_row_is_brought_back_bit_for_bit_unless_its_width_does_not_fit_any_more() ->
     let refused = docs.restore("a", Frame(1));
     assert!(matches!(refused, Err(Error::Dimension { expected: 2, found: 3, .. })), "{refused:?}");
     assert_eq!(docs.restore("b", Frame(1))?, Restored::Removed);
-    assert_eq!(docs.restore("a", Frame(4))?, Restored::Unchanged, "it was cleared");
+    assert_eq!(docs.restore("a", Frame(4))?, Restored::WasAbsent, "it was cleared");
     Ok(())
 }
 

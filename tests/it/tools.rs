@@ -7,6 +7,7 @@ mod answers;
 mod anything;
 mod damaged;
 mod files;
+mod numbers;
 mod refusals;
 mod schemas;
 mod sharing;

@@ -164,7 +164,12 @@ pub(crate) fn restore_row(context: &Context, name: &str, id: &str, to: At) -> Re
 }
 
 fn told(context: &Context, key: &str, to: Frame, restored: Restored, written: Frame) -> Result<Exit> {
-    let answer = Written::new(key, written, render::changes::restored(key, to, restored));
+    let text = render::changes::restored(key, to, restored);
+    if restored == Restored::WasAbsent {
+        context.out.answer(&Sought { key, found: false, text }, |answer| answer.text.clone())?;
+        return Ok(Exit::Refused);
+    }
+    let answer = Written::new(key, written, text);
     context.out.answer(&answer, |answer| answer.text.clone())?;
     Ok(Exit::Done)
 }

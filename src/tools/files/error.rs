@@ -123,8 +123,7 @@ pub enum FileError {
     },
     /// No line is in this range.
     #[error(
-        "Error: Invalid `view_range` parameter: [{first}, {last}]. It should be within the range of lines of the \
-            file: [1, {lines}]"
+        "Error: Invalid `view_range` parameter: [{first}, {last}]. {}", WithinLines(*lines)
     )]
     BadRange {
         /// The first line, as it was given.
@@ -207,6 +206,18 @@ impl fmt::Display for Repeated<'_> {
             }
         }
         if beyond > 0 { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+/// Which lines there are.
+struct WithinLines(usize);
+
+impl fmt::Display for WithinLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("The file is empty"),
+            lines => write!(f, "It should be within the range of lines of the file: [1, {lines}]"),
+        }
     }
 }
 

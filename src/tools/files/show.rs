@@ -120,9 +120,13 @@ pub(super) fn snippet(body: &str, changed: Range<usize>) -> String {
     lines.finish("(the file is empty)", told)
 }
 
-/// The lines from the first to the last, which count from 1, as a range that counts from 0.
+/// The lines from the first to the last, which count from 1, as a range that counts from 0. All lines of an empty file
+/// are none.
 fn within(first: i64, last: i64, count: usize) -> Option<Range<usize>> {
-    let start = usize::try_from(first.max(1)).ok()? - 1;
+    if (first, last, count) == (1, -1, 0) {
+        return Some(0..0);
+    }
+    let start = usize::try_from(first).ok()?.checked_sub(1)?;
     let end = if last == -1 { count } else { usize::try_from(last).ok()?.min(count) };
     (start < end).then_some(start..end)
 }

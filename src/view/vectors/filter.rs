@@ -80,6 +80,15 @@ fn marks_of(name: &str, value: &str) -> u64 {
     (0..MARKS_OF_FIELD).fold(0, |marks, n| marks | 1 << (hash >> (6 * n) & 63))
 }
 
+/// Whether two values are equal, as a filter has it.
+pub(crate) fn are_equal(a: &Json, b: &Json) -> bool {
+    let comparable = |json: &Json| {
+        let mut out = String::new();
+        write_comparable(json.as_str(), &mut out).map(|()| out)
+    };
+    a == b || comparable(a).is_some_and(|a| comparable(b) == Some(a))
+}
+
 fn object(text: &str) -> Option<BTreeMap<Cow<'_, str>, &RawValue>> {
     serde_json::from_str(text).ok()
 }

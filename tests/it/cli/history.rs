@@ -85,6 +85,11 @@ fn a_note_and_a_row_are_brought_back_to_a_frame_or_a_time() {
     assert_eq!(place.done(&["restore", "user/name", "1"]), same);
     let gone = "forgot user/name, which was not there at frame 3 (its history stays)\n";
     assert_eq!(place.done(&["restore", "user/name", "3"]), gone);
+    let never = "nothing is saved under no/note, and nothing was at frame 1; nothing was written\n";
+    for args in [["restore", "no/note", "1"].as_slice(), &["vector", "restore", "docs", "no/note", "1"]] {
+        let run = place.run(args);
+        assert_eq!((run.code, run.out.as_str()), (1, never), "not found, as of `forget`: {args:?}");
+    }
     assert_eq!(place.done(&["vector", "restore", "docs", "a", "4"]), "restored a as it was at frame 4\n");
     assert_eq!(place.json(&["vector", "get", "docs", "a"])[0]["text"], "plum jam");
     let beyond = place.run(&["restore", "user/name", "99"]);

@@ -31,7 +31,7 @@ fn an_erased_note_has_the_history_of_a_key_that_was_never_used() {
     assert_eq!(store.at(Frame(2)).expect("there").root().notes().get("k").expect("reads"), None);
     assert_eq!(notes.history("k").count(), 0);
     assert!(store.diff(Frame(1), Frame(4)).expect("compares").handles.is_empty(), "nothing was there");
-    assert!(matches!(notes.restore("k", Frame(2)), Ok(Restored::Unchanged)));
+    assert!(matches!(notes.restore("k", Frame(2)), Ok(Restored::WasAbsent)));
     notes.remember_if("k", None, "", "anew").expect("the key is free");
     let history: Vec<_> = notes.history("k").collect::<Result<_, _>>().expect("reads");
     assert_eq!(history.len(), 1, "it begins again");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use mnemolog::disk::MemoryDisk;
-use mnemolog::tools::Files;
-use mnemolog::{Json, Options, Store};
+use mnemolog::tools::{Files, ToolErrorKind, Toolbox};
+use mnemolog::{Error, Json, Options, Store};
 use serde_json::json;
 
 use super::Checked;
@@ -37,7 +37,8 @@ fn every_tool_that_reads_answers_what_stands_before_the_damage_and_says_so() {
     let reader = Options::new().open_read_only_on(Arc::new(disk.clone())).expect("serves what is whole");
     assert!(reader.recovery().damage.is_some());
     let tools = Checked::new(&reader.root());
-    let told = "(the store is damaged: what was before frame 5 is shown — run verify.)";
+    let told =
+        "(the store is damaged: what was before frame 5 is shown — tell the user to run `mnemolog verify`.)";
     for (name, arguments, text) in [
         ("memory_recall", json!({"key": "k"}), "whole"),
         ("memory_list", json!({}), "- k: s"),
@@ -55,6 +56,27 @@ fn every_tool_that_reads_answers_what_stands_before_the_damage_and_says_so() {
             assert_eq!(answer.lines().last(), Some(told), "{name}");
         }
     }
+}
+
+#[test]
+fn a_note_that_rotted_is_told_in_what_a_model_can_do_about_it() {
+    let disk = MemoryDisk::new();
+    let store = open(&disk);
+    store.root().notes().remember("whole", "s", "still here").expect("saved");
+    store.root().notes().remember("k", "s", "the body that rots").expect("saved");
+    rot(&disk, "the body that rots");
+    let tools = Toolbox::new(&store.root());
+    for (name, arguments) in [
+        ("memory_recall", json!({"key": "k"})),
+        ("memory", json!({"command": "view", "path": "/memories/k"})),
+    ] {
+        let error = tools.call(name, &arguments).expect_err("it cannot be read");
+        assert!(matches!(error.cause, Some(Error::Corrupt { .. })), "{name}");
+        let told = "what frame 2 saved cannot be read, because the store is damaged there; tell the user to run \
+            `mnemolog verify`. All else can be read as before";
+        assert_eq!((error.kind, error.text.as_str()), (ToolErrorKind::StoreFailed, told), "{name}");
+    }
+    assert_eq!(tools.call("memory_recall", &json!({"key": "whole"})).expect("readable").text, "still here");
 }
 
 #[test]

@@ -105,6 +105,14 @@ fn every_refusal_is_documented_and_changes_nothing() {
             files.view("/memories/a.txt", Some([3, 2])),
             &format!("Error: Invalid `view_range` parameter: [3, 2]. {no_line}: [1, 3]"),
         ),
+        (
+            files.view("/memories/a.txt", Some([-5, 2])),
+            &format!("Error: Invalid `view_range` parameter: [-5, 2]. {no_line}: [1, 3]"),
+        ),
+        (
+            files.view("/memories/a.txt", Some([0, 2])),
+            &format!("Error: Invalid `view_range` parameter: [0, 2]. {no_line}: [1, 3]"),
+        ),
         (files.delete("/memories/x"), "Error: The path /memories/x does not exist"),
         (files.rename("/memories/x", "/memories/y"), "Error: The path /memories/x does not exist"),
         (files.rename("/memories/a.txt", "/memories/d"), "Error: The destination /memories/d already exists"),
@@ -414,4 +422,15 @@ fn what_the_store_refuses_is_passed_on() {
         assert!(matches!(refused(answer), Error::ReadOnly));
     }
     assert_eq!(workspace.notes().len(), 1);
+}
+
+#[test]
+fn all_lines_of_an_empty_file_can_be_asked_for_and_no_others() {
+    let store = store();
+    let files = Files::new(&store.root());
+    files.create("/memories/empty", "").expect("created");
+    let whole = files.view("/memories/empty", None).expect("viewed");
+    assert_eq!(files.view("/memories/empty", Some([1, -1])).expect("viewed"), whole);
+    let refused = files.view("/memories/empty", Some([1, 1])).expect_err("there is no such line");
+    assert_eq!(refused.to_string(), "Error: Invalid `view_range` parameter: [1, 1]. The file is empty");
 }

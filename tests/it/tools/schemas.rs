@@ -169,5 +169,8 @@ fn every_answer_is_valid_under_its_schema() {
     assert_eq!(write("memory_restore", json!({"key": "k", "to": 5})).text, "restored k as it was at frame 5");
     assert_eq!(write("memory_restore", json!({"key": "k", "to": "7"})).structured["done"], "unchanged");
     assert_eq!(write("memory_restore", json!({"key": "k", "to": 6})).structured["done"], "removed");
+    let never = write("memory_restore", json!({"key": "no\nnote", "to": 1}));
+    assert_eq!(never.text, "nothing is saved under no note, and nothing was at frame 1; nothing was written");
+    assert_eq!((&never.structured["done"], never.structured.get("frame")), (&json!("absent"), None));
     assert_eq!(store.appended().0, 8);
 }

@@ -68,6 +68,9 @@ pub(crate) fn restored(key: &str, to: Frame, restored: Restored) -> String {
         Restored::Saved => format!("restored {key} as it was at frame {to}"),
         Restored::Removed => format!("forgot {key}, which was not there at frame {to} (its history stays)"),
         Restored::Unchanged => format!("{key} is as it was at frame {to}; nothing was written"),
+        Restored::WasAbsent => {
+            format!("nothing is saved under {key}, and nothing was at frame {to}; nothing was written")
+        }
     }
 }
 

@@ -105,14 +105,6 @@ fn every_refusal_is_documented_and_changes_nothing() {
             files.view("/memories/a.txt", Some([3, 2])),
             &format!("Error: Invalid `view_range` parameter: [3, 2]. {no_line}: [1, 3]"),
         ),
-        (
-            files.view("/memories/a.txt", Some([-5, 2])),
-            &format!("Error: Invalid `view_range` parameter: [-5, 2]. {no_line}: [1, 3]"),
-        ),
-        (
-            files.view("/memories/a.txt", Some([0, 2])),
-            &format!("Error: Invalid `view_range` parameter: [0, 2]. {no_line}: [1, 3]"),
-        ),
         (files.delete("/memories/x"), "Error: The path /memories/x does not exist"),
         (files.rename("/memories/x", "/memories/y"), "Error: The path /memories/x does not exist"),
         (files.rename("/memories/a.txt", "/memories/d"), "Error: The destination /memories/d already exists"),
@@ -422,6 +414,17 @@ fn what_the_store_refuses_is_passed_on() {
         assert!(matches!(refused(answer), Error::ReadOnly));
     }
     assert_eq!(workspace.notes().len(), 1);
+}
+
+#[test]
+fn a_range_that_begins_before_the_first_line_is_refused() {
+    let store = store();
+    let files = Files::new(&store.root());
+    files.create("/memories/a", "one\ntwo\nthree\n").expect("created");
+    for range in [[-5, 2], [0, -1], [i64::MIN, 1]] {
+        let refused = files.view("/memories/a", Some(range)).expect_err("lines count from 1").to_string();
+        assert!(refused.ends_with("It should be within the range of lines of the file: [1, 3]"), "{refused}");
+    }
 }
 
 #[test]

@@ -272,16 +272,15 @@ impl<'a> Args<'a> {
 
 /// A number in a value that may have been sent as another one. What `serde_json` holds as an integer was sent as that.
 fn rounded(value: &Value) -> Option<&Number> {
+    let is_exact = |number: &Number| {
+        number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.abs() < ROUNDED_FROM)
+    };
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         match value {
             Value::Array(items) => open.extend(items),
             Value::Object(fields) => open.extend(fields.values()),
-            Value::Number(number) if !number.is_i64() && !number.is_u64() => {
-                if number.as_f64().is_none_or(|float| float.abs() >= ROUNDED_FROM) {
-                    return Some(number);
-                }
-            }
+            Value::Number(number) if !is_exact(number) => return Some(number),
             _ => {}
         }
     }

@@ -200,7 +200,7 @@ def durable_of(root):
         if len(data) < 64:
             return None
         begin(data, b"MNEMDURA")
-        return (data[16:32], struct.unpack_from("<Q", data, 32)[0]) if not any(data[56:]) else None
+        return (data[16:32], struct.unpack_from("<Q", data, 32)[0]) if struct.unpack_from("<Q", data, 56)[0] <= 1 else None
     except (FileNotFoundError, Bad):
         return None
 

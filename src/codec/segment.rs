@@ -158,10 +158,10 @@ pub mod durable_file {
     pub const SEGMENT: usize = FRAME + 8;
     /// 8 bytes.
     pub const OFFSET: usize = SEGMENT + 8;
-    /// 8 bytes, zero.
-    pub const RESERVED: usize = OFFSET + 8;
+    /// 8 bytes.
+    pub const COPIED: usize = OFFSET + 8;
     /// Where the record ends.
-    pub const END: usize = RESERVED + 8;
+    pub const END: usize = COPIED + 8;
 }
 const _: () = assert!(durable_file::END == DURABLE_BYTES);
 
@@ -176,6 +176,8 @@ pub struct Durable {
     pub segment: Frame,
     /// A hint: where that segment's frames ended.
     pub offset: u64,
+    /// A backup wrote it, and nobody has written to the store since.
+    pub copied: bool,
 }
 
 impl Durable {
@@ -189,6 +191,7 @@ impl Durable {
         put(&mut out, at::FRAME, &self.frame.0.to_le_bytes());
         put(&mut out, at::SEGMENT, &self.segment.0.to_le_bytes());
         put(&mut out, at::OFFSET, &self.offset.to_le_bytes());
+        put(&mut out, at::COPIED, &u64::from(self.copied).to_le_bytes());
         let crc = crc_without(&out, at::CRC);
         put(&mut out, at::CRC, &crc.to_le_bytes());
         out
@@ -197,7 +200,7 @@ impl Durable {
     /// Reads the record. A torn one is simply no promise, so callers ignore the error.
     ///
     /// # Errors
-    /// Too short, not the magic, a wrong checksum or version, reserved bytes in use.
+    /// Too short, not the magic, a wrong checksum or version, a flag that is none.
     pub fn decode(bytes: &[u8]) -> Result<Durable, BadHeader> {
         let mut r = begin(bytes, 0, "DURABLE", DURABLE_MAGIC, DURABLE_BYTES)?;
         let durable = Durable {
@@ -205,8 +208,14 @@ impl Durable {
             frame: Frame(r.u64("frame")?),
             segment: Frame(r.u64("segment")?),
             offset: r.u64("offset")?,
+            copied: match r.u64("copied")? {
+                0 => false,
+                1 => true,
+                other => {
+                    return Err(Malformed::new("copied", durable_file::COPIED as u64, "0 or 1", other).into());
+                }
+            },
         };
-        r.zeros("reserved bytes", 8)?;
         Ok(durable)
     }
 }

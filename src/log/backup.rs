@@ -128,7 +128,7 @@ fn update(source: &dyn Disk, sight: &dyn Fn(Frame) -> Result<Sight>, target: &dy
         copied_bytes: 0,
         replaced_files: 0,
     };
-    let promise = Durable { store, frame, segment: Frame(1), offset: FRAMES_START };
+    let promise = Durable { store, frame, segment: Frame(1), offset: FRAMES_START, copied: true };
     let mut copy = Copy { target, frame, change: Change::begin(target, store)?, promise, made };
     copy.files(&files, &there)?;
     copy.forget(&files, &there)?;
@@ -248,8 +248,12 @@ impl There {
             return Ok(());
         }
         let holds = |segment: &&Arc<Segment>| !segment.id().is_base() && segment.id().first() <= number;
-        // None: it was compacted since, and nobody can say any more.
-        let Some(segment) = files.iter().rev().find(holds) else { return Ok(()) };
+        // None: it was compacted since, and only the target itself can say that nobody wrote to it.
+        let Some(segment) = files.iter().rev().find(holds) else {
+            let untouched = self.promise.is_some_and(|promise| promise.copied && promise.frame == number);
+            let diverged = || refused(target, BackupRefusal::Diverged { frame: number });
+            return if untouched { Ok(()) } else { Err(diverged()) };
+        };
         let same = if segment.header().salt == *salt {
             // The checksum holds those of all frames before it in the file.
             let head = segment.read_raw(*offset, FRAME_HEADER_BYTES)?;

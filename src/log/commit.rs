@@ -292,7 +292,7 @@ impl Log {
             return Ok(());
         }
         let Mark { frame, segment, offset } = mark;
-        let promise = Durable { store: self.store, frame, segment, offset };
+        let promise = Durable { store: self.store, frame, segment, offset, copied: false };
         locked(&self.durable_file)
             .write_at(0, &promise.encode())
             .map_err(|e| Error::io("writing", self.disk.root().join(DURABLE), e))?;

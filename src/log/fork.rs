@@ -73,7 +73,7 @@ fn build(files: &[Arc<Segment>], frame: Frame, target: &dyn Disk) -> Result<Fork
         last: frame,
         change: Change::begin(target, store)?,
         chain: Chain::start(Frame::ZERO, Time::ZERO),
-        promise: Durable { store, frame, segment: Frame(1), offset: FRAMES_START },
+        promise: Durable { store, frame, segment: Frame(1), offset: FRAMES_START, copied: false },
         forked: Forked { store, frame, files: 0, bytes: 0 },
     };
     let files = target::up_to(files, frame);

@@ -148,7 +148,13 @@ pub(super) fn settle(
     let late = durable > checked.promised.as_ref().map_or(Frame::ZERO, |promised| promised.frame);
     if recovery.cut.is_some() || recovery.rewritten_bytes > 0 || late {
         let first = segment.id().first();
-        let promise = Durable { store: checked.store, frame: durable, segment: first, offset: checked.end };
+        let promise = Durable {
+            store: checked.store,
+            frame: durable,
+            segment: first,
+            offset: checked.end,
+            copied: false,
+        };
         let io = |doing| move |e| Error::io(doing, disk.root().join(DURABLE), e);
         durable_file.write_at(0, &promise.encode()).map_err(io("writing"))?;
         durable_file.sync_data().map_err(io("syncing"))?;

@@ -125,7 +125,28 @@ fn a_backup_that_was_written_to_is_refused_and_so_is_what_it_came_from() {
         );
         let after = target.files().into_iter().map(|name| target.read_file(&name)).collect::<Vec<_>>();
         assert!(before == after, "nothing in it was changed");
+        // Also once the store itself cannot say any more what it held.
+        store.compact(Frame(50 + here), false).expect("compacted");
+        assert!(
+            matches!(refusal(store.backup_on(&shared(&target))), BackupRefusal::Diverged { .. }),
+            "{here}"
+        );
+        let after = target.files().into_iter().map(|name| target.read_file(&name)).collect::<Vec<_>>();
+        assert!(before == after, "nothing in it was changed");
     }
+}
+
+#[test]
+fn a_backup_that_was_only_read_is_brought_up_to_date_behind_a_compaction_of_all_that_it_holds() {
+    let (disk, target) = (MemoryDisk::new(), MemoryDisk::new());
+    let store = open(&disk);
+    write(&store, &mut Rng::new(1), 50);
+    store.backup_on(&shared(&target)).expect("backed up");
+    drop(open(&target));
+    write(&store, &mut Rng::new(3), 20);
+    store.compact(Frame(70), false).expect("compacted");
+    store.backup_on(&shared(&target)).expect("brought up to date");
+    assert_eq!(open(&target).digest().expect("reads"), store.digest().expect("reads"));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn the_layout_tables_are_the_constants_of_the_codec() {
         (
             &segments,
             "DURABLE",
-            fields!(segment::durable_file: MAGIC VERSION CRC STORE_ID FRAME SEGMENT OFFSET RESERVED),
+            fields!(segment::durable_file: MAGIC VERSION CRC STORE_ID FRAME SEGMENT OFFSET COPIED),
         ),
         (
             &segments,

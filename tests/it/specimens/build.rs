@@ -30,7 +30,13 @@ impl Store {
 
     /// Puts DURABLE there, promising a frame.
     pub(super) fn promise(mut self, number: u64) -> Store {
-        let durable = Durable { store: STORE, frame: Frame(number), segment: Frame(1), offset: FRAMES_START };
+        let durable = Durable {
+            store: STORE,
+            frame: Frame(number),
+            segment: Frame(1),
+            offset: FRAMES_START,
+            copied: false,
+        };
         self.0.insert("DURABLE".into(), durable.encode().into());
         self
     }

@@ -302,7 +302,8 @@ fn durable_torn() -> Store {
 fn durable_of_another_store() -> Store {
     use mnemolog::codec::segment::{Durable, StoreId};
     let mut store = two_commits().store();
-    let durable = Durable { store: StoreId([9; 16]), frame: Frame(9), segment: Frame(1), offset: 4096 };
+    let durable =
+        Durable { store: StoreId([9; 16]), frame: Frame(9), segment: Frame(1), offset: 4096, copied: false };
     store.0.insert("DURABLE".into(), durable.encode().into());
     store
 }

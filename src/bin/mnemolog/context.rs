@@ -21,6 +21,9 @@ use mnemolog::{Error, Frame, Options, Past, Store, Time, Workspace, WorkspacePat
 use crate::output::Output;
 use crate::render;
 
+/// For how long a write waits for another process, unless it is told.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(5);
+
 /// The options that every verb takes.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
@@ -37,7 +40,7 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 
     /// How many seconds a write waits for another process that holds the store
-    #[arg(long, value_name = "SECONDS", global = true, default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", global = true, default_value_t = LOCK_WAIT.as_secs())]
     lock_wait: u64,
 }
 

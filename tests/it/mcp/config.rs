@@ -165,3 +165,115 @@ fn a_link_and_the_permissions_of_a_file_stay() {
         (&3.into(), &"stdio".into())
     );
 }
+
+/// Writes a file, has the entry merged into it, and answers the file; that it holds the entry is checked.
+fn merged(client: &str, file: &str, before: &str) -> String {
+    let place = Place::new();
+    let file = home(&place).join(file);
+    put(&file, before);
+    place.done(&["mcp", "config", client, "--write"]);
+    assert_eq!(
+        read(&file.with_extension(format!("{}.backup-1", file.extension().expect("one").display()))),
+        before
+    );
+    let after = read(&file);
+    assert!(place.done(&["mcp", "config", client, "--write"]).contains("already"), "{after}");
+    assert_eq!(read(&file), after);
+    after
+}
+
+#[test]
+fn a_toml_file_keeps_its_mark_its_line_ends_and_the_comments_of_the_entry() {
+    let before = "\u{feff}# mine\r\nmodel = \"x\"\n\r\n[mcp_servers.mnemolog]\r\n# of the entry\r\ncommand = \"old\" # note\r\nargs = [\"a\"] # more\r\nstartup_timeout_sec = 9\r\n\r\n[profiles.a]\r\nb = 1";
+    let after = merged("codex", ".codex/config.toml", before);
+    let program = format!("command = \"{}\" # note\r\n", env!("CARGO_BIN_EXE_mnemolog"));
+    assert!(after.contains(&program), "{after:?}");
+    let rest = |text: &str| {
+        let kept = |line: &&str| !line.starts_with("command = ") && !line.starts_with("args = ");
+        text.split_inclusive('\n').filter(kept).collect::<String>()
+    };
+    assert_eq!(rest(&after), rest(before), "byte for byte");
+    assert!(after.contains("] # more\r\n"), "{after:?}");
+}
+
+#[test]
+fn an_entry_for_an_address_becomes_one_for_a_command_and_keeps_what_is_the_users() {
+    let before = "[mcp_servers.mnemolog]\nurl = \"http://127.0.0.1:1\"\nbearer_token_env_var = \"T\"\nhttp_headers = { a = \"b\" }\nenabled = true\n\n[mcp_servers.mnemolog.env]\nK = \"v\"\n";
+    let after = merged("codex", ".codex/config.toml", before);
+    assert!(!after.contains("url") && !after.contains("bearer") && !after.contains("headers"), "{after}");
+    assert!(
+        after.contains("enabled = true\n") && after.ends_with("[mcp_servers.mnemolog.env]\nK = \"v\"\n"),
+        "{after}"
+    );
+    for (client, file, servers) in CLIENTS.into_iter().filter(|(.., servers)| *servers != "mcp_servers") {
+        for last in ["\"headers\": {\"A\": \"b\"}", "\"env\": {\"K\": \"v\"}"] {
+            let before = format!(
+                "{{\n  \"{servers}\": {{\n    \"mnemolog\": {{\n      \"type\": \"http\",\n      \"url\": \"http://127.0.0.1:1\",\n      \"alwaysAllow\": [\"memory_list\" ],\n      {last}\n    }}\n  }}\n}}\n"
+            );
+            let after = merged(client, file, &before);
+            let entry: Value =
+                serde_json::from_str::<Value>(&after).expect("JSON")[servers]["mnemolog"].clone();
+            assert_eq!(
+                (&entry["type"], entry.get("url"), entry.get("headers")),
+                (&"stdio".into(), None, None)
+            );
+            assert_eq!(entry["command"], env!("CARGO_BIN_EXE_mnemolog"), "{after}");
+            assert!(after.contains("\n      \"alwaysAllow\": [\"memory_list\" ]"), "{after}");
+            assert_eq!(entry["env"]["K"] == "v", last.contains("env"), "{after}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_stands_twice_is_not_edited_in_one_of_its_places() {
+    for text in [
+        "{\"mcpServers\": {}, \"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
+        "{\"mcpServers\": {\"mnemolog\": {}, \"mnemolog\": {}}}",
+        "{\"mcpServers\": {\"mnemolog\": {\"command\": \"x\", \"\\u0063ommand\": \"y\"}}}",
+    ] {
+        let place = Place::new();
+        let file = home(&place).join(".cursor/mcp.json");
+        put(&file, text);
+        let Run { code, err, .. } = place.run(&["mcp", "config", "cursor", "--write"]);
+        assert!(code == 1 && err.contains("stands in it twice"), "{text}: {err}");
+        assert_eq!(read(&file), text);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_file_that_is_not_there_stays_and_what_is_made_is_for_the_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let (link, real) = (home(&place).join(".claude.json"), place.root().join("dotfiles/claude.json"));
+    std::fs::create_dir_all(home(&place)).expect("a directory");
+    std::os::unix::fs::symlink("../dotfiles/claude.json", &link).expect("a link");
+    place.done(&["mcp", "config", "claude-code", "--write"]);
+    assert!(std::fs::symlink_metadata(&link).expect("a link").is_symlink());
+    assert!(read(&real).contains("\"mnemolog\""));
+    let mode = |file: &Path| std::fs::metadata(file).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(&real), 0o600, "it was so from the beginning");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o644)).expect("a file");
+    place.done(&["--store", "elsewhere", "mcp", "config", "claude-code", "--write"]);
+    assert_eq!(mode(&real), 0o644, "what was there keeps its permissions");
+}
+
+#[test]
+fn a_configuration_offers_only_what_the_server_would() {
+    let place = Place::new();
+    for wrong in [
+        ["--tools", "bogus"].as_slice(),
+        &["--tools", ""],
+        &["--tools", "memory_list,"],
+        &["--read-only", "--tools", "memory_remember"],
+    ] {
+        for write in [[].as_slice(), &["--write"]] {
+            let Run { code, out, err } = place.run(&[&["mcp", "config", "cursor"], wrong, write].concat());
+            assert!(code == 2 && out.is_empty() && err.contains("there is no tool"), "{wrong:?}: {err}");
+        }
+    }
+    assert!(!home(&place).exists() && !place.store().exists());
+    let out = place.done(&["--lock-wait", "60", "mcp", "config", "cursor", "--tools", "memory_list"]);
+    let (_, args) = entry(&out, "mcpServers");
+    assert_eq!(args[2..], ["--lock-wait", "60", "mcp", "--tools", "memory_list"]);
+}

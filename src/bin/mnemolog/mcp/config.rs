@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use mnemolog::Store;
+use mnemolog::tools::{Choice, Toolbox};
 use serde::Serialize;
 
-use super::Offer;
-use crate::context::Context;
+use super::{Offer, chosen};
+use crate::context::{Context, LOCK_WAIT};
 use crate::exit::{Exit, Refusal};
 use crate::render;
 use clients::Client;
@@ -58,6 +60,7 @@ struct Answer<'a> {
 
 /// Runs the verb.
 pub(super) fn run(config: &Config, context: &Context) -> Result<Exit> {
+    check(&config.offer)?;
     let command = command(&config.offer, context)?;
     let place = config.client.place()?;
     let file = config.file.as_ref().unwrap_or(&place.file);
@@ -88,12 +91,30 @@ pub(super) fn run(config: &Config, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Whether a server can offer that.
+///
+/// # Errors
+/// The server's own, for a tool that is not there.
+fn check(offer: &Offer) -> Result<()> {
+    let mut tools = Toolbox::new(&Store::in_memory()?.root());
+    if offer.read_only {
+        tools = chosen(tools, Choice::ReadOnly)?;
+    }
+    if !offer.tools.is_empty() {
+        chosen(tools, Choice::Names(offer.tools.clone()))?;
+    }
+    Ok(())
+}
+
 /// This program, and what makes it serve this store.
 fn command(offer: &Offer, context: &Context) -> Result<Command> {
     let program = std::env::current_exe().context("the path of this program is unknown")?;
     let mut args = vec!["--store".to_owned(), utf8(context.store_path())?];
     if !context.workspace().as_str().is_empty() {
         args.extend(["--workspace".to_owned(), context.workspace().as_str().to_owned()]);
+    }
+    if context.lock_wait() != LOCK_WAIT {
+        args.extend(["--lock-wait".to_owned(), context.lock_wait().as_secs().to_string()]);
     }
     args.push("mcp".to_owned());
     if offer.read_only {

@@ -1,23 +1,27 @@
 //! Changes to a client's configuration: one entry, and nothing else.
 //!
-//! Owns the edit as a text to a text, and the way to the disk: a copy first, then a new file in place of the old one.
+//! Owns the way to the disk: a copy first, then a new file in place of the old one. `json` and `toml` own the edit as a
+//! text to a text.
 //!
-//! Invariants: comments, order and layout of everything but the entry stay as they are. A file that is not understood
-//! is not written. At every moment there is the old file or the new one, whole.
+//! Invariants: comments, order, layout and line ends of everything but the entry stay as they are. A file that is not
+//! understood is not written. At every moment there is the old file or the new one, whole. What is written may be secret:
+//! nobody can open it who could not open the file.
+
+mod json;
+mod toml;
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstRootNode};
-use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::Command;
 use super::clients::{Language, Place};
 use crate::exit::{Exit, Refusal};
-use crate::render;
+
+/// How many links in a row lead to a file. Systems follow as many.
+const LINKS_MAX: usize = 40;
 
 /// What is to stand in a configuration.
 pub(super) struct Entry<'a> {
@@ -47,76 +51,9 @@ impl Entry<'_> {
     /// The text is not in the file's language, or has something else where the servers should stand.
     pub(super) fn merged(&self, text: &str) -> Result<Merged> {
         match self.place.language {
-            Language::Json => self.merged_json(text),
-            Language::Toml => self.merged_toml(text),
+            Language::Json => json::merged(self, text),
+            Language::Toml => toml::merged(self, text),
         }
-    }
-
-    fn merged_json(&self, text: &str) -> Result<Merged> {
-        let (mark, text) = match text.strip_prefix('\u{feff}') {
-            Some(rest) => ("\u{feff}", rest),
-            None => ("", text),
-        };
-        let source = if text.trim().is_empty() { "{}\n" } else { text };
-        let options = ParseOptions {
-            allow_loose_object_property_names: false,
-            allow_missing_commas: false,
-            allow_single_quoted_strings: false,
-            allow_hexadecimal_numbers: false,
-            allow_unary_plus_numbers: false,
-            ..ParseOptions::default()
-        };
-        let root = CstRootNode::parse(source, &options)
-            .map_err(|error| refused(format!("it is no JSON: {}", render::line(&error.to_string()))))?;
-        let top = root.object_value().ok_or_else(|| refused("it holds no JSON object".to_owned()))?;
-        let servers = top
-            .object_value_or_create(self.place.servers)
-            .ok_or_else(|| refused(format!("`{}` in it is no JSON object", self.place.servers)))?;
-        let before = servers.get(self.name);
-        let replaced = before.is_some();
-        match before {
-            Some(entry) => entry.set_value(self.json()),
-            None => drop(servers.append(self.name, self.json())),
-        }
-        Ok(Merged { text: format!("{mark}{root}"), replaced })
-    }
-
-    fn json(&self) -> CstInputValue {
-        let args = self.command.args.iter().map(|arg| CstInputValue::String(arg.clone())).collect();
-        let mut fields = Vec::new();
-        if self.place.is_typed {
-            fields.push(("type".to_owned(), CstInputValue::String("stdio".to_owned())));
-        }
-        fields.push(("command".to_owned(), CstInputValue::String(self.command.program.clone())));
-        fields.push(("args".to_owned(), CstInputValue::Array(args)));
-        CstInputValue::Object(fields)
-    }
-
-    fn merged_toml(&self, text: &str) -> Result<Merged> {
-        let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            // Some messages have several lines.
-            refused(format!("it is no TOML: {} on line {line}", render::line(error.message())))
-        })?;
-        let table = || {
-            let mut table = Table::new();
-            table.set_implicit(true);
-            Item::Table(table)
-        };
-        let servers = document
-            .entry(self.place.servers)
-            .or_insert_with(table)
-            .as_table_like_mut()
-            .ok_or_else(|| refused(format!("`{}` in it is no table", self.place.servers)))?;
-        let replaced = servers.contains_key(self.name);
-        let entry = servers.entry(self.name).or_insert_with(|| Item::Table(Table::new()));
-        let entry = entry
-            .as_table_like_mut()
-            .ok_or_else(|| refused(format!("`{}.{}` in it is no table", self.place.servers, self.name)))?;
-        entry.insert("command", value(self.command.program.as_str()));
-        entry.insert("args", value(self.command.args.iter().map(String::as_str).collect::<Array>()));
-        Ok(Merged { text: document.to_string(), replaced })
     }
 }
 
@@ -125,8 +62,7 @@ impl Entry<'_> {
 /// # Errors
 /// As [`Entry::merged`]; the system's. The file is as it was then.
 pub(super) fn write(entry: &Entry<'_>, file: &Path) -> Result<Option<Written>> {
-    // Whoever keeps the file elsewhere behind a link has the link kept.
-    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
+    let target = target(file);
     let before = match fs::read(&target) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -150,11 +86,23 @@ pub(super) fn write(entry: &Entry<'_>, file: &Path) -> Result<Option<Written>> {
     Ok(Some(Written { backup, replaced }))
 }
 
+/// Where a file stands. Whoever keeps it elsewhere behind a link has the link kept, also where there is no file yet.
+fn target(file: &Path) -> PathBuf {
+    let mut target = file.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&target) {
+            Ok(to) => target = target.parent().unwrap_or(Path::new(".")).join(to),
+            Err(_) => break,
+        }
+    }
+    fs::canonicalize(&target).unwrap_or(target)
+}
+
 /// Copies a file beside itself, under a name that nothing has.
 fn backup(file: &Path) -> Result<PathBuf> {
     for number in 1_u32.. {
         let copy = beside(file, &format!("backup-{number}"));
-        match fs::OpenOptions::new().write(true).create_new(true).open(&copy) {
+        match create(&copy) {
             Ok(_) => {
                 fs::copy(file, &copy)
                     .with_context(|| format!("{} cannot be copied to {}", file.display(), copy.display()))?;
@@ -167,14 +115,28 @@ fn backup(file: &Path) -> Result<PathBuf> {
     Err(refused("there is no name left for a copy of it".to_owned()))
 }
 
+/// A new file that nobody else can open, under a name that nothing has.
+fn create(file: &Path) -> std::io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)
+}
+
+/// The mark with which some editors begin a file, and the text behind it.
+fn byte_order_mark(text: &str) -> (&str, &str) {
+    text.strip_prefix('\u{feff}').map_or(("", text), |rest| ("\u{feff}", rest))
+}
+
 /// Puts a new file in the place of the old one, with its permissions.
 fn replace(file: &Path, content: &[u8]) -> Result<()> {
     let new = beside(file, &format!("new-{}", std::process::id()));
     let written = (|| {
-        let mut out = fs::OpenOptions::new().write(true).create_new(true).open(&new)?;
+        let mut out = create(&new)?;
         out.write_all(content)?;
         if let Ok(metadata) = fs::metadata(file) {
-            fs::set_permissions(&new, metadata.permissions())?;
+            out.set_permissions(metadata.permissions())?;
         }
         out.sync_all()?;
         fs::rename(&new, file)

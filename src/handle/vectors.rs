@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use reembed::{Reembedded, Reembedding};
 
 use super::{Handle, Restored};
-use crate::codec::delta::{Config, HandleKind, Identity, Op, Upsert};
+use crate::codec::delta::{Config, EMBEDDING_WIDTH_MAX, HandleKind, Identity, Op, Upsert};
 use crate::codec::json::Json;
 use crate::embed::{Embedder, StubEmbedder};
 use crate::error::{EmbeddingFault, Error, Result};
@@ -28,6 +28,8 @@ use crate::view::vectors::{Hit, VectorRow};
 pub struct VectorStore {
     handle: Handle,
     embedder: Arc<dyn Embedder>,
+    /// Whether a program chose that embedder. What nobody chose is as wide as the table's, if that was the stub.
+    is_chosen: bool,
 }
 
 /// A text to be embedded and stored.
@@ -48,7 +50,8 @@ impl Workspace {
     /// [`Error::BadName`]: a name with other characters than `a-z`, `0-9`, `-`, `_`, or none.
     pub fn vectors(&self, name: &str) -> Result<VectorStore> {
         let handle = Handle::new(self.source(), HandleKind::Vector, self.handle_id(name)?);
-        Ok(VectorStore { handle, embedder: self.source().embedder() })
+        let (embedder, is_chosen) = (self.source().embedder(), self.source().embedder_is_chosen());
+        Ok(VectorStore { handle, embedder, is_chosen })
     }
 }
 
@@ -56,7 +59,7 @@ impl VectorStore {
     /// The same table, embedding with this embedder instead of the store's.
     #[must_use]
     pub fn with_embedder(self, embedder: Arc<dyn Embedder>) -> VectorStore {
-        VectorStore { embedder, ..self }
+        VectorStore { embedder, is_chosen: true, ..self }
     }
 
     /// Embeds a text and stores it under an id.
@@ -84,13 +87,17 @@ impl VectorStore {
             return Ok(());
         }
         // Refused before the embedder is asked, and again inside the lane, where it counts.
-        self.configuration(&self.handle.reading())?;
+        let reading = self.handle.reading();
+        let embedder = self.embedder(&reading);
+        self.configuration(&reading, &*embedder)?;
+        drop(reading);
         let texts: Vec<&str> = rows.iter().map(|(_, text, _)| *text).collect();
-        let embeddings = embed(&*self.embedder, &texts)?;
+        let embeddings = embed(&*embedder, &texts)?;
         self.handle.source.change(&self.handle.id.id, |reading| {
             let mut ops = Vec::with_capacity(rows.len() + 1);
             ops.extend(
-                self.configuration(reading)?.map(|identity| Op::Configure(Config::Vector(Some(identity)))),
+                self.configuration(reading, &*embedder)?
+                    .map(|identity| Op::Configure(Config::Vector(Some(identity)))),
             );
             ops.extend(rows.iter().zip(embeddings).map(|((id, text, metadata), embedding)| {
                 Op::Upsert(Upsert { id, text, metadata, embedding: Cow::Owned(embedding) })
@@ -129,8 +136,11 @@ impl VectorStore {
     /// # Errors
     /// As [`VectorStore::search`].
     pub fn search_where(&self, query: &str, k: usize, filter: Option<&Filter>) -> Result<Vec<Hit>> {
-        self.configuration(&self.handle.reading())?;
-        let embedding = embed(&*self.embedder, &[query])?.pop().unwrap_or_default();
+        let reading = self.handle.reading();
+        let embedder = self.embedder(&reading);
+        self.configuration(&reading, &*embedder)?;
+        drop(reading);
+        let embedding = embed(&*embedder, &[query])?.pop().unwrap_or_default();
         self.search_by_vector_where(&embedding, k, filter)
     }
 
@@ -310,9 +320,21 @@ impl VectorStore {
         reading.state.vectors(self.handle.name())
     }
 
+    /// The embedder for the table as it is.
+    fn embedder(&self, reading: &Reading) -> Arc<dyn Embedder> {
+        let stored = self.view(reading).and_then(VectorView::identity).filter(|_| !self.is_chosen);
+        let stub = stored.map(|stored| (stored, StubEmbedder::with_dim(stored.dim as usize)));
+        match stub {
+            Some((stored, stub)) if stub.dim() <= EMBEDDING_WIDTH_MAX && identity(&stub) == *stored => {
+                Arc::new(stub)
+            }
+            _ => self.embedder.clone(),
+        }
+    }
+
     /// The identity to write before the first embedded row; `None` if the table has it already.
-    fn configuration(&self, reading: &Reading) -> Result<Option<Identity<'static>>> {
-        let given = identity(&*self.embedder);
+    fn configuration(&self, reading: &Reading, embedder: &dyn Embedder) -> Result<Option<Identity<'static>>> {
+        let given = identity(embedder);
         let view = self.view(reading);
         match view.and_then(VectorView::identity) {
             Some(stored) if *stored == given => Ok(None),

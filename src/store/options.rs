@@ -50,6 +50,8 @@ pub struct Options {
     pub(crate) pasts_bytes: u64,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) embedder: Arc<dyn Embedder>,
+    /// Whether the program chose the embedder.
+    pub(crate) embedder_is_chosen: bool,
 }
 
 impl Default for Options {
@@ -75,6 +77,7 @@ impl Options {
             pasts_bytes: 64 << 20,
             clock: Arc::new(SystemClock),
             embedder: Arc::new(StubEmbedder::new()),
+            embedder_is_chosen: false,
         }
     }
 
@@ -149,10 +152,11 @@ impl Options {
         Options { clock, ..self }
     }
 
-    /// The embedder of vector tables that are not given one of their own.
+    /// The embedder of vector tables that are not given one of their own. Where none is chosen, it is the stub: of 64
+    /// floats for a new table, and for one that a stub made, of as many as that had.
     #[must_use]
     pub fn embedder(self, embedder: Arc<dyn Embedder>) -> Options {
-        Options { embedder, ..self }
+        Options { embedder, embedder_is_chosen: true, ..self }
     }
 
     /// Opens the store in a directory for reading and writing; creates it if the directory is missing or empty.

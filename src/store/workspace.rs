@@ -338,6 +338,11 @@ impl Source {
         self.inner().options.embedder.clone()
     }
 
+    /// Whether the program chose the store's embedder.
+    pub(crate) fn embedder_is_chosen(&self) -> bool {
+        self.inner().options.embedder_is_chosen
+    }
+
     /// The last frame that is not later than a time, whoever wrote it.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! `reembed`: the vectors of a table made anew by another embedder.
 
 use anyhow::Result;
+use mnemolog::codec::delta::EMBEDDING_WIDTH_MAX;
 use mnemolog::{Reembedding, StubEmbedder};
 use serde::Serialize;
 
+use crate::answer::Sought;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::{output, render};
@@ -14,9 +16,14 @@ pub(crate) struct Args {
     /// The table
     #[arg(value_name = "NAME")]
     name: String,
-    /// How many floats the stub embedder makes (word overlap only, not semantic)
-    #[arg(long, value_name = "N", default_value_t = StubEmbedder::DEFAULT_DIM)]
-    dim: usize,
+    /// How many floats the stub embedder makes (word overlap only, not semantic); more of them tell more words apart
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = StubEmbedder::DEFAULT_DIM as u32,
+        value_parser = clap::value_parser!(u32).range(1..=EMBEDDING_WIDTH_MAX as i64)
+    )]
+    dim: u32,
     /// Forget what an earlier, interrupted run has embedded, and embed nothing
     #[arg(long, conflicts_with = "dim")]
     abandon: bool,
@@ -48,8 +55,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit> {
         abandoned?;
         return Ok(Exit::Done);
     }
+    if table.is_empty() && table.identity().is_none() {
+        writing.close(&context.out);
+        let answer = Sought { key: &args.name, found: false, text: render::imported::no_table(&args.name) };
+        context.out.answer(&answer, |answer| answer.text.clone())?;
+        return Ok(Exit::Refused);
+    }
     let bar = output::progress("reembed", Some(table.len() as u64));
-    let embedder = StubEmbedder::with_dim(args.dim);
+    let embedder = StubEmbedder::with_dim(args.dim as usize);
     let done = table.reembed(&embedder, &mut |Reembedding { done, total }| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

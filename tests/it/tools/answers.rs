@@ -2,7 +2,7 @@
 
 use mnemolog::tools::{ANSWER_MAX, Toolbox};
 use mnemolog::view::working::approx_tokens;
-use mnemolog::{Json, Origin};
+use mnemolog::{Error, Json, Origin, StubEmbedder};
 use serde_json::{Value, json};
 
 use super::{Checked, store};
@@ -332,4 +332,26 @@ fn tools_work_inside_a_critical_section() {
         })
         .expect("written");
     assert_eq!(store.appended().0, 1);
+}
+
+#[test]
+fn a_table_that_was_embedded_anew_by_a_wider_stub_is_used_as_before() {
+    let store = store();
+    let tools = Checked::new(&store.root());
+    tools.call("vector_upsert", &json!({"id": "a", "text": "green tea"}));
+    let table = store.root().vectors("main").expect("a name");
+    table.reembed(&StubEmbedder::with_dim(256), &mut |_| ()).expect("embedded");
+    tools.call("vector_upsert", &json!({"id": "b", "text": "black tea"}));
+    let hits = |arguments: Value| {
+        let found = tools.call("vector_search", &arguments).structured;
+        let hits = found["hits"].as_array().expect("hits").clone();
+        hits.iter().map(|hit| hit["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hits(json!({"query": "green tea"})), ["a", "b"]);
+    assert_eq!(hits(json!({"query": "green tea", "at": 1})), ["a"], "with the vectors that it had then");
+    let chosen = table.with_embedder(std::sync::Arc::new(StubEmbedder::new()));
+    assert!(
+        matches!(chosen.search("tea", 1), Err(Error::EmbedderMismatch { .. })),
+        "what is chosen is meant"
+    );
 }

@@ -57,3 +57,8 @@ pub(crate) fn reembedded(answer: &crate::reembed::Answer) -> String {
     let texts = count(answer.embedded as u64, "text");
     format!("switched {rows} to {after}; embedded {texts}")
 }
+
+/// There is no table with the name.
+pub(crate) fn no_table(name: &str) -> String {
+    format!("nothing is saved in a table {}, and nothing was embedded", line(name))
+}

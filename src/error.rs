@@ -105,8 +105,8 @@ pub enum Error {
         found: String,
     },
 
-    /// A directory that cannot be the backup.
-    #[error("{} is no place for this backup: {reason}", .path.display())]
+    /// A directory that cannot be the backup, or the fork.
+    #[error("{} is no place for a copy of this store: {reason}", .path.display())]
     BackupRefused {
         /// The directory.
         path: PathBuf,

@@ -29,13 +29,21 @@ impl Store {
     /// [`Error::NetworkFilesystem`]; [`Error::DiskFull`]; [`Error::OutcomeUnknown`]: what was written could not be made
     /// durable; [`Error::Damaged`], [`Error::Corrupt`]: the store is; [`Error::Closed`]; [`Error::Io`].
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackedUp> {
-        let disk = options::file_disk(path.as_ref())?;
+        self.backup_on(&self.disk_apart(path.as_ref())?)
+    }
+
+    /// The disk for a copy of this store, which does not lie in the store.
+    ///
+    /// # Errors
+    /// [`Error::BackupRefused`]; [`Error::Io`].
+    pub(super) fn disk_apart(&self, path: &Path) -> Result<Arc<dyn Disk>> {
+        let disk = options::file_disk(path)?;
         let root = disk.root();
         if root != self.path() && root.starts_with(self.path()) {
             let path = root.to_path_buf();
             return Err(Error::BackupRefused { path, reason: BackupRefusal::Itself });
         }
-        self.backup_on(&disk)
+        Ok(disk)
     }
 
     /// As [`Store::backup`], on any disk.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Access, Store, options, past};
+use super::{Access, Store, past};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::log::{self, Forked};
@@ -22,11 +22,12 @@ impl Store {
     ///
     /// # Errors
     /// [`crate::Error::NoSuchFrame`]; [`crate::Error::Compacted`]; [`crate::Error::Lost`];
-    /// [`crate::Error::StoreExists`]; [`crate::Error::NotAStore`]: other files are there; [`crate::Error::Locked`];
+    /// [`crate::Error::StoreExists`]; [`crate::Error::NotAStore`]: other files are there;
+    /// [`crate::Error::BackupRefused`]: the directory lies in the store; [`crate::Error::Locked`];
     /// [`crate::Error::NetworkFilesystem`]; [`crate::Error::DiskFull`]; [`crate::Error::OutcomeUnknown`]: the frame
     /// could not be made durable; [`crate::Error::Corrupt`]; [`crate::Error::Io`].
     pub fn fork(&self, path: impl AsRef<Path>, frame: Frame) -> Result<Forked> {
-        self.fork_on(&options::file_disk(path.as_ref())?, frame)
+        self.fork_on(&self.disk_apart(path.as_ref())?, frame)
     }
 
     /// As [`Store::fork`], on any disk.

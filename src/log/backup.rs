@@ -248,11 +248,11 @@ impl There {
             return Ok(());
         }
         let holds = |segment: &&Arc<Segment>| !segment.id().is_base() && segment.id().first() <= number;
-        // None: it was compacted since, and only the target itself can say that nobody wrote to it.
+        // None: it was compacted since, and only the target can say that somebody wrote to it, who then made a promise.
         let Some(segment) = files.iter().rev().find(holds) else {
-            let untouched = self.promise.is_some_and(|promise| promise.copied && promise.frame == number);
+            let touched = self.promise.is_some_and(|promise| !promise.copied);
             let diverged = || refused(target, BackupRefusal::Diverged { frame: number });
-            return if untouched { Ok(()) } else { Err(diverged()) };
+            return if touched { Err(diverged()) } else { Ok(()) };
         };
         let same = if segment.header().salt == *salt {
             // The checksum holds those of all frames before it in the file.

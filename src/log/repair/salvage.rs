@@ -192,16 +192,18 @@ fn used(bytes: &[u8]) -> u64 {
 
 /// The largest frame that is asked for the seed of its file: taking a checksum back goes bit by bit.
 const SEED_FRAME_BYTES_MAX: usize = 1 << 20;
+/// So much of a file is looked through for it in all, however many frames its bytes may seem to hold.
+const SEED_BYTES_MAX: usize = 128 << 20;
 const _: () = assert!(SEED_FRAME_BYTES_MAX < PAYLOAD_MAX);
 
 /// The seed of a file whose headers are both gone, told by a frame whose envelopes prove it.
 pub(super) fn seed_of(bytes: &[u8]) -> Option<Seed> {
-    let mut at = FRAMES_START as usize;
-    while at < bytes.len() {
+    let (mut at, mut looked) = (FRAMES_START as usize, 0);
+    while at < bytes.len() && looked < SEED_BYTES_MAX {
         let rest = bytes.get(at..)?;
         let own = rest.get(frame_header::OWN_OFFSET..).and_then(|b| b.first_chunk().copied());
         if own.map(u32::from_le_bytes) == u32::try_from(at).ok()
-            && let Some(seed) = told_by(rest, at as u64)
+            && let Some(seed) = told_by(rest, at as u64, &mut looked)
         {
             return Some(seed);
         }
@@ -210,12 +212,13 @@ pub(super) fn seed_of(bytes: &[u8]) -> Option<Seed> {
     None
 }
 
-fn told_by(rest: &[u8], at: u64) -> Option<Seed> {
+fn told_by(rest: &[u8], at: u64, looked: &mut usize) -> Option<Seed> {
     let header = FrameHeader::decode(rest, at).ok()?;
     let whole = rest.get(..header.frame_bytes())?;
     if !matches!(header.kind, FrameKind::Commit | FrameKind::Base) || whole.len() > SEED_FRAME_BYTES_MAX {
         return None;
     }
+    *looked += whole.len();
     let seed = Seed::of_frame(whole);
     let frame = frame::decode(whole, at, &seed).ok()?;
     let mut proved = !frame.payload.is_empty() && payload::check(&frame, at).is_ok();

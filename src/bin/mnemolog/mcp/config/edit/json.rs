@@ -69,17 +69,17 @@ fn only(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>> {
 
 /// Makes an entry that stands there start the server, and leaves everything else in it.
 fn change(entry: &Entry<'_>, object: &CstObject) -> Result<()> {
+    for name in OF_AN_ADDRESS {
+        if let Some(property) = only(object, name)? {
+            property.remove();
+        }
+    }
     let is_typed = entry.place.is_typed || only(object, "type")?.is_some();
     for (name, field) in fields(entry, is_typed) {
         match only(object, name)? {
             Some(property) if property.value().is_some_and(|value| field.is(&value)) => {}
             Some(property) => property.set_value(field.value()),
             None => drop(object.append(name, field.value())),
-        }
-    }
-    for name in OF_AN_ADDRESS {
-        if let Some(property) = only(object, name)? {
-            property.remove();
         }
     }
     Ok(())

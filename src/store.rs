@@ -30,6 +30,7 @@ mod workspace;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 pub use commit::Limits;
 pub(crate) use commit::{Change, Stamp};
@@ -358,7 +359,16 @@ impl Inner {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::Locked`]; [`Error::Poisoned`]; [`Error::Closed`]; what opening answers.
     fn begin(&self, stay: Stay) -> Result<Turn<'_>> {
-        self.writable()?.join(stay, &mut Newer::of(self))
+        self.begin_by(None, stay)
+    }
+
+    /// As [`Inner::begin`], waiting until a moment at the most.
+    ///
+    /// # Errors
+    /// As [`Inner::begin`].
+    fn begin_by(&self, deadline: Option<Instant>, stay: Stay) -> Result<Turn<'_>> {
+        let wait = within(self.options.lock_wait, deadline);
+        self.writable()?.join_within(wait, stay, &mut Newer::of(self))
     }
 
     /// For a write that names a frame: another process may have appended it, and this one not folded it yet.
@@ -472,6 +482,11 @@ impl CatchUp for Newer<'_> {
             self.inner.generation.fetch_add(1, Ordering::AcqRel);
         }
     }
+}
+
+/// A wait, or what is left until the deadline if that is less.
+fn within(wait: Duration, deadline: Option<Instant>) -> Duration {
+    deadline.map_or(wait, |deadline| wait.min(deadline.saturating_duration_since(Instant::now())))
 }
 
 /// Whether the files of a log are among those of another, unchanged, whoever opened them: a file that was written anew

@@ -19,6 +19,8 @@ mod params;
 mod vectors;
 mod working;
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 pub use answer::{ANSWER_MAX, Answer, ToolError, ToolErrorKind};
@@ -189,6 +191,14 @@ impl Toolbox {
     /// As [`Workspace::with_origin`].
     pub fn with_origin(&self, origin: Origin) -> Result<Toolbox, Error> {
         Ok(Toolbox { workspace: self.workspace.with_origin(origin)?, tools: self.tools.clone() })
+    }
+
+    /// The same tools, whose writes wait for others until a moment at the most.
+    ///
+    /// See [`Workspace::with_deadline`].
+    #[must_use]
+    pub fn with_deadline(self, deadline: Instant) -> Toolbox {
+        Toolbox { workspace: self.workspace.with_deadline(deadline), ..self }
     }
 
     /// The tools, in an order that is always the same.

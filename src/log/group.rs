@@ -185,12 +185,10 @@ impl Log {
     }
 
     /// As [`Log::join`], with a wait of the caller's.
-    pub(super) fn join_within(
-        &self,
-        wait: Duration,
-        stay: Stay,
-        catch_up: &mut dyn CatchUp,
-    ) -> Result<Turn<'_>> {
+    ///
+    /// # Errors
+    /// As [`Log::join`].
+    pub fn join_within(&self, wait: Duration, stay: Stay, catch_up: &mut dyn CatchUp) -> Result<Turn<'_>> {
         self.check_poison()?;
         let group = &self.group;
         if group.holds_for_life() {

@@ -151,8 +151,7 @@ pub(super) fn run<T, E: From<Error>>(
 ) -> Result<T, E> {
     inner.writable()?;
     let path = workspace.path();
-    let lane = inner.lanes.enter(path.as_str(), inner.options.lane_wait)?;
-    let _turn = inner.begin(Stay::Section)?;
+    let (lane, _turn) = workspace.source().turn(inner, Stay::Section)?;
     let Reading { state, bodies } = inner.reading();
     let writes = Writes { state, bodies, encoded: Arc::default(), envelopes: 0, deltas: 0 };
     let pending = Arc::new(Pending {

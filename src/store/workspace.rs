@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::commit::{Change, Stamp, check_origin};
 use super::exclusive::{Pending, Tx};
 use super::lane::Held;
 use super::name::WorkspacePath;
 use super::past::{self, Past, PastInner};
-use super::{Inner, Reading};
+use super::{Inner, Reading, within};
 use crate::codec::delta::{Op, Origin};
 use crate::embed::Embedder;
 use crate::error::{Damage, Error, Result};
@@ -33,6 +34,8 @@ pub(crate) struct Source {
     workspace: Arc<str>,
     origin: Option<Arc<Origin>>,
     written: Option<Written>,
+    /// When a write stops waiting for its turn, if it has not stopped before.
+    deadline: Option<Instant>,
 }
 
 /// The last frame that was written through a workspace, for a caller that must name it. 0: none yet.
@@ -81,6 +84,16 @@ impl Workspace {
         check_origin(Some(&origin))?;
         let source = Source { origin: Some(Arc::new(origin)), ..self.source.clone() };
         Ok(Workspace { source, path: self.path.clone() })
+    }
+
+    /// The same workspace, whose writes and critical sections wait for others until a moment at the most, for the lane
+    /// and for another process's lock taken together. [`Options::lane_wait`](super::Options::lane_wait) and
+    /// [`Options::lock_wait`](super::Options::lock_wait) bound each of the two besides. Who comes too late finds
+    /// [`Error::LaneBusy`] or [`Error::Locked`] unless nobody is in the way.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Instant) -> Workspace {
+        let source = Source { deadline: Some(deadline), ..self.source.clone() };
+        Workspace { source, path: self.path.clone() }
     }
 
     /// The same workspace as of a frame: every read, no writes. In a past, a frame up to its own; in a critical
@@ -152,7 +165,7 @@ impl Workspace {
 
 impl Source {
     fn new(to: To) -> Source {
-        Source { to, workspace: "".into(), origin: None, written: None }
+        Source { to, workspace: "".into(), origin: None, written: None, deadline: None }
     }
 
     pub(super) fn live(inner: Arc<Inner>) -> Source {
@@ -285,8 +298,17 @@ impl Source {
     /// Waits for the lane, and for the right to decide and append.
     fn enter<'i>(&self, inner: &'i Arc<Inner>) -> Result<(Held, Turn<'i>)> {
         inner.writable()?;
-        let lane = inner.lanes.enter(&self.workspace, inner.options.lane_wait)?;
-        Ok((lane, inner.begin(Stay::Commit)?))
+        self.turn(inner, Stay::Commit)
+    }
+
+    /// The lane, and the turn in it: how every write and critical section begins.
+    ///
+    /// # Errors
+    /// [`Error::LaneBusy`]; as [`Inner::begin`].
+    pub(super) fn turn<'i>(&self, inner: &'i Inner, stay: Stay) -> Result<(Held, Turn<'i>)> {
+        let wait = within(inner.options.lane_wait, self.deadline);
+        let lane = inner.lanes.enter(&self.workspace, wait)?;
+        Ok((lane, inner.begin_by(self.deadline, stay)?))
     }
 
     fn commit(&self, inner: &Inner, lane: Held, changes: &[Change<'_>]) -> Result<()> {

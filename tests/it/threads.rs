@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mnemolog::codec::delta::HandleKind;
-use mnemolog::{Error, Frame, Json, Options, Result, Store, Workspace};
+use mnemolog::{Error, Frame, Json, Options, Result, Store, Workspace, Writers};
 use xxhash_rust::xxh3::xxh3_128;
 
 const WORKSPACES: [&str; 2] = ["core", "core/worker"];
@@ -177,6 +177,40 @@ fn held(store: &Store) -> (mpsc::Sender<()>, thread::JoinHandle<Result<()>>) {
     });
     entered.recv().expect("the section began");
     (leave, holder)
+}
+
+#[test]
+fn a_deadline_bounds_what_a_write_waits_for_its_lane_and_for_another_process() {
+    let (began, soon) = (Instant::now(), || Instant::now() + Duration::from_millis(50));
+    let store = Store::in_memory().expect("opens");
+    let (leave, holder) = held(&store);
+    let core = workspace(&store, "core");
+    let busy = |error: Option<Error>| assert!(matches!(error, Some(Error::LaneBusy { .. })), "{error:?}");
+    busy(core.with_deadline(soon()).notes().remember("k", "", "b").err());
+    busy(core.with_deadline(soon()).exclusive::<(), Error>(|_| panic!("it must not begin")).err());
+    drop(leave);
+    holder.join().expect("it ends").expect("committed");
+    // A deadline that is over does not keep out whom nobody is in the way of.
+    core.with_deadline(Instant::now()).notes().remember("k", "", "b").expect("saved");
+
+    let disk = Arc::new(mnemolog::disk::MemoryDisk::new());
+    let open = || {
+        Options::new()
+            .writers(Writers::Many)
+            .lock_wait(Duration::from_secs(60))
+            .open_on(disk.clone())
+            .expect("opens")
+    };
+    let (first, second) = (open(), open());
+    first
+        .root()
+        .exclusive(|_| {
+            let found = second.root().with_deadline(soon()).notes().remember("k", "", "b").err();
+            assert!(matches!(found, Some(Error::Locked { .. })), "{found:?}");
+            Ok::<_, Error>(())
+        })
+        .expect("an empty section");
+    assert!(began.elapsed() < Duration::from_secs(30), "the waits of the store are a minute each");
 }
 
 #[test]

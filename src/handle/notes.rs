@@ -9,7 +9,7 @@ use super::{Handle, Restored};
 use crate::codec::delta::{Body, HandleKind, Note as NoteDelta, Op};
 use crate::codec::json::Json;
 use crate::error::{Error, Result};
-use crate::position::Frame;
+use crate::position::{Frame, Time};
 use crate::store::{Erased, History, Reading, Workspace};
 use crate::view::history::Versioned;
 use crate::view::notes::{Match, Note};
@@ -223,6 +223,20 @@ impl Notes {
         let reading = self.handle.reading();
         let Some(view) = reading.state.notes(self.handle.name()) else { return Vec::new() };
         view.heads().map(|head| (head.key.to_owned(), head.summary.map(str::to_owned))).collect()
+    }
+
+    /// The notes that nobody has written since a time, the oldest first: when it was, the key, the summary. Reads no
+    /// body.
+    pub fn not_written_since(&self, time: Time) -> Vec<(Time, String, Option<String>)> {
+        let reading = self.handle.reading();
+        let Some(view) = reading.state.notes(self.handle.name()) else { return Vec::new() };
+        let mut heads: Vec<_> = view.heads().filter(|head| head.time <= time).collect();
+        // Stable: those of one moment stay in stored key order.
+        heads.sort_by_key(|head| head.time);
+        heads
+            .into_iter()
+            .map(|head| (head.time, head.key.to_owned(), head.summary.map(str::to_owned)))
+            .collect()
     }
 
     /// How many notes there are.

@@ -4,12 +4,15 @@
 //! to pass: only for lines, for processes that end, and for deadlines that fail a test.
 
 mod config;
+mod damage;
 mod faults;
 mod field;
 mod http;
+mod offers;
 mod protocol;
 mod resources;
 mod sharing;
+mod waits;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};

@@ -8,6 +8,7 @@
 mod config;
 mod http;
 mod memory;
+mod message;
 mod place;
 mod prompts;
 mod resources;
@@ -91,16 +92,17 @@ fn serve(args: &Serve, context: &Context) -> Result<Exit> {
         return Err(Refusal::new(Exit::Usage, sentence).into());
     }
     let (store, memory) = open(&args.offer, context)?;
-    let server = Server::new(memory);
+    let server = Server::new(memory, context.lock_wait());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
-        .max_blocking_threads(server::CALLS_MAX + 4)
+        .max_blocking_threads(server::THREADS_MAX + 4)
         .build()
         .context("the server cannot start")?;
     let store_path: PathBuf = context.store_path().into();
     let workspace = context.workspace().as_str();
     let served = runtime.block_on(async {
+        tokio::spawn(told_twice());
         let served = match door {
             None => {
                 output::note(&render::mcp::serving(&store_path, workspace, "standard input and output"));
@@ -117,6 +119,14 @@ fn serve(args: &Serve, context: &Context) -> Result<Exit> {
     // A read of standard input that is under way cannot be given up; it ends with the process.
     runtime.shutdown_background();
     served.map(|()| Exit::Done)
+}
+
+/// Ends the process when it is told to end for the second time. What was acknowledged is durable, and the store takes
+/// that end for what it is.
+async fn told_twice() {
+    stdio::told_to_end().await;
+    stdio::told_to_end().await;
+    std::process::exit(Exit::Refused as i32);
 }
 
 /// Opens the store in the way that the offer asks for.

@@ -16,9 +16,65 @@ const RESIDENT_MAX_KIB: u64 = 300 * 1024;
 /// A field of the process's status, in KiB.
 #[cfg(target_os = "linux")]
 fn memory_kib(session: &Session, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", session.child.id())).expect("a process");
+    status_kib(session.child.id(), field)
+}
+
+#[cfg(target_os = "linux")]
+fn status_kib(process: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// A server whose answers nobody reads.
+struct Unread {
+    child: std::process::Child,
+    lines: std::sync::mpsc::SyncSender<String>,
+    sent: usize,
+}
+
+impl Unread {
+    fn start(place: &Place) -> Unread {
+        let mut child = place.command(&["mcp"]);
+        child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = child.stderr(std::process::Stdio::null()).spawn().expect("the program starts");
+        let mut input = child.stdin.take().expect("a pipe");
+        let (lines, queue) = std::sync::mpsc::sync_channel::<String>(0);
+        // Ends with the server, whose input it may be stuck at.
+        std::thread::spawn(move || queue.iter().all(|lines| input.write_all(lines.as_bytes()).is_ok()));
+        let mut server = Unread { child, lines, sent: 0 };
+        let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let begin = json!({"jsonrpc": "2.0", "id": "begin", "method": "initialize", "params": begin});
+        assert!(server.send(&format!("{begin}\n")));
+        server
+    }
+
+    /// Sends lines, or answers that the server has not read those before for a second; there is no event for that.
+    fn send(&mut self, lines: &str) -> bool {
+        let (mut lines, since) = (lines.to_owned(), Instant::now());
+        self.sent += lines.len();
+        while let Err(error) = self.lines.try_send(lines) {
+            let std::sync::mpsc::TrySendError::Full(unsent) = error else { return false };
+            if since.elapsed() > Duration::from_secs(1) {
+                return false;
+            }
+            lines = unsent;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    #[cfg(target_os = "linux")]
+    fn peak_kib(&self) -> u64 {
+        status_kib(self.child.id(), "VmHWM")
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// The session still works.
@@ -61,6 +117,82 @@ fn an_error_names_the_request_that_it_is_about() {
     let mut session = place.serve();
     session.send_bytes(b"{\"jsonrpc\":\"1.0\",\"id\":\"x\",\"method\":\"ping\"}\n");
     assert_eq!(session.hear()["id"], "x");
+}
+
+#[test]
+fn a_request_that_no_program_can_hold_is_refused_under_its_id() {
+    let place = Place::new();
+    let mut session = place.serve();
+    let with = |id: &str, value: &str| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":\
+                {{\"name\":\"episodic_record\",\"arguments\":{{\"name\":\"t\",\"key\":\"k\",\"value\":{value}}}}}}}\n"
+        )
+    };
+    for (id, value, why) in [
+        ("5", "1e400", "number out of range"),
+        ("\"x\"", "\"\\ud800\"", "hex escape"),
+        ("6", "[-1e999]", "number"),
+    ] {
+        session.send_bytes(with(id, value).as_bytes());
+        let answer = session.hear();
+        assert_eq!(answer["id"], serde_json::from_str::<Value>(id).expect("JSON"), "{answer}");
+        assert_eq!(answer["error"]["code"], -32600, "{answer}");
+        assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains(why)), "{answer}");
+    }
+    session.send_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"$/progress\",\"params\":1e400}\n");
+    check_alive(&mut session);
+}
+
+#[test]
+fn parameters_that_are_missing_are_named() {
+    let place = Place::new();
+    let mut session = place.start(&["mcp"], Era::Initialize);
+    let ask = |session: &mut Session, method: &str, params: Option<Value>| {
+        let mut request = json!({"jsonrpc": "2.0", "id": "x", "method": method});
+        if let Some(params) = params {
+            request["params"] = params;
+        }
+        session.send(&request);
+        let answer = session.hear();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("x"), &json!(-32602)), "{answer}");
+        answer["error"]["message"].as_str().expect("a sentence").to_owned()
+    };
+    for params in [None, Some(json!({"capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}))] {
+        let sentence = ask(&mut session, "initialize", params);
+        assert!(sentence.contains("protocolVersion") && !sentence.contains("_meta"), "{sentence}");
+    }
+    session.begin();
+    let sentence = ask(&mut session, "server/discover", None);
+    assert!(
+        sentence.contains("`params._meta` must name io.modelcontextprotocol/protocolVersion"),
+        "{sentence}"
+    );
+    let sentence = ask(&mut session, "tools/call", Some(json!({"name": "memory_list", "arguments": "x"})));
+    assert!(sentence.contains("`params.arguments` is no object"), "{sentence}");
+    let sentence = ask(&mut session, "resources/read", Some(json!({})));
+    assert!(sentence.contains("`params.uri` is missing"), "{sentence}");
+    check_alive(&mut session);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_is_full_ends_the_server_with_a_sentence_for_people() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut child = place.command(&["mcp"]);
+    child.stdin(std::process::Stdio::piped()).stdout(full).stderr(std::process::Stdio::piped());
+    let mut child = child.spawn().expect("the program starts");
+    let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin});
+    let mut input = child.stdin.take().expect("a pipe");
+    writeln!(input, "{request}").expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    drop(input);
+    let err = String::from_utf8(ended.stderr).expect("UTF-8");
+    assert_eq!(ended.status.code(), Some(5), "{err}");
+    let sentence = err.lines().last().expect("a sentence");
+    assert!(sentence.contains("standard output cannot be written") && !err.contains("::"), "{err}");
 }
 
 #[test]
@@ -165,38 +297,6 @@ fn a_request_that_is_given_up_frees_its_place() {
 }
 
 #[test]
-fn a_call_that_waits_holds_up_nothing_else() {
-    let place = Place::new();
-    place.done(&["remember", "a", "--summary", "s", "--body", "b"]);
-    let mut session = place.serve();
-    let other = mnemolog::Options::new().writers(mnemolog::Writers::Many).open(place.store()).expect("opens");
-    let waiting = other
-        .root()
-        .exclusive(|_| {
-            // The server waits for this process's lock as often as it takes calls at a time.
-            let arguments = json!({"key": "late", "summary": "s", "body": "b"});
-            let call = json!({"name": "memory_remember", "arguments": arguments});
-            let waiting: Vec<u64> = std::iter::repeat_with(|| {
-                let (id, request) = session.request("tools/call", call.clone());
-                session.send(&request);
-                id
-            })
-            .take(20)
-            .collect();
-            for _ in 0..50 {
-                session.ask("ping", json!({}));
-                assert_eq!(session.recall("a"), "b");
-            }
-            Ok::<_, mnemolog::Error>(waiting)
-        })
-        .expect("an empty section");
-    let mut answered: Vec<u64> =
-        waiting.iter().map(|_| session.hear()["id"].as_u64().expect("an id")).collect();
-    answered.sort_unstable();
-    assert_eq!(answered, waiting);
-}
-
-#[test]
 fn a_line_of_50_mb_is_refused_and_costs_no_more_than_a_buffer() {
     let place = Place::new();
     let mut session = place.serve();
@@ -285,6 +385,34 @@ fn ten_thousand_calls_whose_answers_nobody_reads_make_the_server_wait() {
     }
     #[cfg(target_os = "linux")]
     assert!(peak < RESIDENT_MAX_KIB, "{peak} KiB");
+}
+
+#[test]
+fn requests_that_are_given_up_cost_no_memory_though_nobody_reads() {
+    const ROUNDS: usize = 600;
+    const AT_ONCE: usize = 32;
+    let place = Place::new();
+    place.done(&["remember", "long", "--summary", "s", "--body", &"x".repeat(40_000)]);
+    let mut session = Unread::start(&place);
+    for round in 0..ROUNDS {
+        let ids = || round * AT_ONCE..(round + 1) * AT_ONCE;
+        let call = json!({"name": "memory_recall", "arguments": {"key": "long"}});
+        let calls =
+            ids().map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call}));
+        let cancels = ids().map(|id| {
+            let params = json!({"requestId": id});
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        });
+        if !session.send(&calls.chain(cancels).map(|line| format!("{line}\n")).collect::<String>()) {
+            break;
+        }
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let peak = session.peak_kib();
+        println!("resident at most {peak} KiB after {} bytes of calls and cancels", session.sent);
+        assert!(peak < RESIDENT_MAX_KIB / 3, "{peak} KiB");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -46,11 +47,17 @@ impl Served {
         let length = body.len();
         write!(stream, "{head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
             .expect("it reads");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        answer(stream)
+    }
+
+    /// Begins a request, and does not end it.
+    fn begin(&self, more: &str, body: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+        let head = self.head("\r\nMCP-Protocol-Version: 2025-11-25");
+        write!(stream, "{head}\r\n{more}\r\nConnection: close\r\n\r\n").expect("it reads");
+        stream.write_all(body).expect("it reads");
+        stream
     }
 
     fn head(&self, more: &str) -> String {
@@ -83,6 +90,17 @@ impl Served {
         assert_eq!(answer.status, 200, "{answer:?}");
         serde_json::from_str(&answer.body).expect("JSON")
     }
+}
+
+/// Reads an answer to its end.
+fn answer(mut stream: TcpStream) -> Answer {
+    let mut text = Vec::new();
+    // A body that the server did not read is answered all the same, and then the connection is reset.
+    let _ = stream.read_to_end(&mut text);
+    let text = String::from_utf8(text).expect("UTF-8");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 impl Drop for Served {
@@ -247,10 +265,22 @@ fn what_is_no_request_has_an_answer() {
     let place = Place::new();
     let served = Served::start(&place, &[]);
     let head = served.head("\r\nMCP-Protocol-Version: 2025-11-25");
-    for body in ["", "garbage", "[]", "{\"jsonrpc\":\"2.0\"}"] {
+    let unread = "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\",\"params\":{\"n\":1e400}}";
+    for (body, code, id) in [
+        ("", -32700, Value::Null),
+        ("garbage", -32700, Value::Null),
+        ("[]", -32600, Value::Null),
+        ("{\"jsonrpc\":\"2.0\"}", -32600, Value::Null),
+        ("{\"jsonrpc\":\"1.0\",\"id\":7,\"method\":\"ping\"}", -32600, json!(7)),
+        (unread, -32600, json!("x")),
+    ] {
         let answer = served.send(&head, body);
-        assert!((400..500).contains(&answer.status), "{body}: {answer:?}");
+        assert_eq!(answer.status, 400, "{body}: {answer:?}");
+        assert!(answer.head.to_ascii_lowercase().contains("content-type: application/json"), "{answer:?}");
+        let error: Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert_eq!((&error["error"]["code"], &error["id"]), (&json!(code), &id), "{body}: {answer:?}");
     }
+    assert_eq!(served.send(&head.replace("application/json\r\n", "text/plain\r\n"), "garbage").status, 415);
     assert_eq!(served.send(&head.replace("POST", "GET"), "").status, 405);
     assert_eq!(served.send(&head.replace("/mcp", "/"), &list()).status, 404);
     let mut stream = TcpStream::connect(&served.address).expect("it listens");
@@ -261,4 +291,44 @@ fn what_is_no_request_has_an_answer() {
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413");
     assert!(served.ask("tools/list", json!({}))["result"]["tools"].is_array(), "and the next is served");
+}
+
+#[test]
+fn uploads_that_stall_hold_up_nobody_and_are_given_up() {
+    let place = Place::new();
+    let served = Served::start(&place, &[]);
+    let part = vec![b' '; 2 * 1024 * 1024];
+    let since = Instant::now();
+    // Two that are said to be as large as may be, one of which says nothing of its length, and one that says nothing.
+    let stalled = [
+        served.begin("Content-Length: 41943040", &part),
+        served.begin("Transfer-Encoding: chunked", &[b"200000\r\n", &part[..], b"\r\n"].concat()),
+        served.begin("Content-Length: 100", b""),
+    ];
+    for _ in 0..5 {
+        assert!(served.ask("tools/list", json!({}))["result"]["tools"].is_array());
+    }
+    // There is room for one of the large ones.
+    let mut answered: Vec<u16> = stalled.into_iter().map(|stream| answer(stream).status).collect();
+    answered[..2].sort_unstable();
+    assert_eq!(answered, [408, 503, 408]);
+    assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+    // And now there is room for a large one that comes.
+    let body = "x".repeat(30_000_000);
+    let note = json!({"name": "memory_remember", "arguments": {"key": "a", "summary": "s", "body": body}});
+    assert_eq!(served.ask("tools/call", note)["result"]["isError"], false);
+}
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let place = Place::new();
+    let served = Served::start(&place, &[]);
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..2 {
+        let since = Instant::now();
+        silent.extend((0..64).map(|_| TcpStream::connect(&served.address).expect("it listens")));
+        assert!(served.ask("tools/list", json!({}))["result"]["tools"].is_array());
+        // The head of a request has ten seconds.
+        assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+    }
 }

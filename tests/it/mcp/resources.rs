@@ -127,6 +127,65 @@ fn many_notes_come_in_pages_and_none_is_missed() {
     assert_eq!(session.error("resources/list", json!({"cursor": "no cursor"})).0, -32602);
 }
 
+/// Loads notes with these keys and summaries.
+fn load(place: &Place, notes: impl Iterator<Item = (String, String)>) {
+    let lines: Vec<String> = notes
+        .map(|(key, summary)| {
+            let args = json!({"key": key, "summary": summary, "body": "b"});
+            json!({"handle_kind": "notes", "handle_id": "memory", "op": "remember", "args": args}).to_string()
+        })
+        .collect();
+    place.done(&["load", &place.file("notes.jsonl", lines.join("\n"))]);
+}
+
+#[test]
+fn an_index_that_is_too_long_says_where_the_rest_is() {
+    const NOTES: usize = 20_000;
+    let place = Place::new();
+    load(&place, (0..NOTES).map(|n| (format!("{n:05}-{}", "k".repeat(120)), "s".repeat(110))));
+    let mut session = place.serve();
+    let index = read(&mut session, "memory-index:///");
+    assert!(index.len() < 4 * 1024 * 1024 + 1000, "{}", index.len());
+    let lines: Vec<&str> = index.lines().collect();
+    let shown = lines.len() - 2;
+    let rest =
+        format!("(showing {shown} of {NOTES} notes — call memory_list with offset {shown} for the rest.)");
+    assert_eq!(lines.last(), Some(&rest.as_str()));
+    assert!(lines[shown].starts_with(&format!("- {:05}-", shown - 1)), "{}", lines[shown]);
+    let list = session.call("memory_list", json!({"offset": shown}));
+    let next = list["structuredContent"]["notes"][0]["key"].as_str().expect("a key");
+    assert!(next.starts_with(&format!("{shown:05}-")), "{next}");
+}
+
+#[test]
+fn pages_and_completions_of_long_keys_are_bounded_and_none_is_missed() {
+    const NOTES: usize = 60;
+    let place = Place::new();
+    // Each byte of such a key takes three in a URI.
+    load(&place, (0..NOTES).map(|n| (format!("{n:02}{}", " ".repeat(60_000)), "s".to_owned())));
+    let mut session = place.serve();
+    let (mut names, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+        let page = session.result("resources/list", params);
+        assert!(page.to_string().len() < 2_000_000, "{} bytes", page.to_string().len());
+        let notes = page["resources"].as_array().expect("resources").iter();
+        let uris = notes.filter_map(|note| note["uri"].as_str()?.strip_prefix("memory:///"));
+        names.extend(uris.map(|uri| uri[..2].to_owned()));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(names, (0..NOTES).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+    let template = json!({"type": "ref/resource", "uri": "memory://{workspace}/{+key}"});
+    let params = json!({"ref": template, "argument": {"name": "key", "value": ""}});
+    let completion = session.result("completion/complete", params)["completion"].clone();
+    assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(NOTES), &json!(true)));
+    let values = completion["values"].as_array().expect("values");
+    assert!(!values.is_empty() && completion.to_string().len() < 300_000, "{} values", values.len());
+}
+
 #[test]
 fn keys_and_frames_are_completed() {
     let place = Place::new();

@@ -6,7 +6,11 @@
 //! every later request. `rmcp` also holds the `Host` and the `Origin` of a request against what may be there, so that no
 //! page in a browser can call.
 //!
-//! Invariant: before the token is checked, nothing of a request's body is read.
+//! Invariant: before the token is checked, nothing of a request's body is read. No client holds up another for longer
+//! than the bounds that `connections` and `body` name.
+
+mod body;
+mod connections;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -17,12 +21,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::transport::StreamableHttpServerConfig;
@@ -32,20 +35,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::memory;
+use super::message::BYTES_MAX;
 use super::server::Server;
-use super::stdio::{LINE_BYTES_MAX, ROOM, UNIT_BYTES, told_to_end};
+use super::stdio::told_to_end;
 use crate::exit::{Exit, Refusal};
 use crate::output;
 use crate::render;
+use body::{Body, ROOM, refusal};
+use connections::{CONNECTIONS_MAX, Connection, Connections};
 
 /// Where a client that began brings its id.
 const SESSION_ID: &str = "mcp-session-id";
 
 /// The one path that there is.
 const PATH: &str = "/mcp";
-
-/// The most connections at a time; a further one waits.
-const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may take over the head of a request.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
@@ -81,7 +84,6 @@ pub(super) struct Door {
     origins: Vec<String>,
 }
 
-type Body = BoxBody<Bytes, Infallible>;
 type Service = StreamableHttpService<Server, NeverSessionManager>;
 
 /// Who sends a request: a part of its head, for whoever answers it.
@@ -100,7 +102,10 @@ struct Said {
 struct Guard {
     token: String,
     service: Service,
-    room: Arc<Semaphore>,
+    /// For large bodies.
+    room: Semaphore,
+    /// One for each request that may be under way.
+    under_way: Semaphore,
 }
 
 impl DoorArgs {
@@ -168,42 +173,36 @@ impl Door {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            .with_max_request_body_bytes(LINE_BYTES_MAX)
+            .with_max_request_body_bytes(BYTES_MAX)
             .with_allowed_origins(self.origins)
             .enforce_origin_validation();
         let ending = config.cancellation_token.clone();
-        let server = server.clone();
-        let service = Service::new(move || Ok(server.clone()), Arc::default(), config);
-        let guard = Arc::new(Guard { token: self.token, service, room: Arc::new(Semaphore::new(ROOM)) });
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let served = server.clone();
+        let service = Service::new(move || Ok(served.clone()), Arc::default(), config);
+        let (room, under_way) = (Semaphore::new(ROOM), Semaphore::new(CONNECTIONS_MAX));
+        let guard = Arc::new(Guard { token: self.token, service, room, under_way });
+        let connections = Arc::new(Connections::new());
         let mut end = std::pin::pin!(told_to_end());
         loop {
             let accepted = tokio::select! {
                 accepted = accept(&listener, &connections) => accepted,
                 () = &mut end => break,
             };
-            if let Some((stream, permit)) = accepted {
-                let guard = Arc::clone(&guard);
-                tokio::spawn(async move {
-                    guard.serve(stream).await;
-                    drop(permit);
-                });
+            if let Some((stream, connection)) = accepted {
+                tokio::spawn(Arc::clone(&guard).serve(stream, connection));
             }
         }
+        server.end();
+        let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(END_WAIT, guard.under_way.acquire_many(all)).await;
         ending.cancel();
-        let all = u32::try_from(ROOM).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(END_WAIT, guard.room.acquire_many(all)).await;
         Ok(())
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> Option<(TcpStream, Connection)> {
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, permit)),
+        Ok((stream, _)) => Some((stream, connections.admit().await?)),
         Err(_) => {
             // Out of descriptors, most likely: those that are open have to end first.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -213,20 +212,21 @@ async fn accept(
 }
 
 impl Guard {
-    async fn serve(self: Arc<Guard>, stream: TcpStream) {
-        let service = service_fn(move |request| {
-            let guard = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(guard.answer(request).await) }
-        });
-        let connection = hyper::server::conn::http1::Builder::new()
+    async fn serve(self: Arc<Guard>, stream: TcpStream, connection: Connection) {
+        let service =
+            service_fn(async |request| Ok::<_, Infallible>(self.answer(request, &connection).await));
+        let serving = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WAIT)
             .serve_connection(TokioIo::new(stream), service);
-        // A client that goes away has had what it wanted.
-        let _ = connection.await;
+        tokio::select! {
+            // A client that goes away has had what it wanted.
+            _ = serving => {}
+            () = connection.told_to_go() => {}
+        }
     }
 
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
         if request.uri().path() != PATH {
             return refusal(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
         }
@@ -236,16 +236,27 @@ impl Guard {
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return answer;
         }
-        let length =
-            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let length: usize = length.unwrap_or(LINE_BYTES_MAX);
-        if length > LINE_BYTES_MAX {
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "a message is at most 40 MiB long");
-        }
-        let units = length / UNIT_BYTES + 1;
-        let Ok(_room) = self.room.acquire_many(u32::try_from(units).unwrap_or(u32::MAX)).await else {
+        connection.is_known();
+        let Ok(_under_way) = self.under_way.acquire().await else {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
         };
+        let (head, body) = request.into_parts();
+        // What is answered to other methods does not depend on their bodies.
+        let has_message = head.method == Method::POST;
+        let length = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let read = if has_message { Some(body::read(body, length, &self.room).await) } else { None };
+        let (bytes, _room) = match read.transpose() {
+            Ok(read) => read.map_or_else(Default::default, |read| (read.bytes, read.room)),
+            Err(refused) => return refused.answer(),
+        };
+        if let Some(answer) = has_message.then(|| body::unfit(&head.headers, &bytes)).flatten() {
+            return answer;
+        }
+        self.hand_on(Request::from_parts(head, Full::new(bytes))).await
+    }
+
+    /// Lets `rmcp` answer.
+    async fn hand_on(&self, mut request: Request<Full<Bytes>>) -> Response<Body> {
         let id = request.headers_mut().remove(SESSION_ID);
         let sender = Sender::new(id.as_ref().and_then(|id| id.to_str().ok()));
         request.extensions_mut().insert(sender.clone());
@@ -293,10 +304,4 @@ impl Sender {
         let random = u128::from_le_bytes(memory::random().ok()?);
         Some(format!("{random:032x}.{}", utf8_percent_encode(name, NON_ALPHANUMERIC)))
     }
-}
-
-fn refusal(status: StatusCode, sentence: &'static str) -> Response<Body> {
-    let mut answer = Response::new(Full::new(Bytes::from_static(sentence.as_bytes())).boxed());
-    *answer.status_mut() = status;
-    answer
 }

@@ -4,35 +4,38 @@
 //! and backpressure. A request is read only while there is room for it, and its room is free again when its answer is
 //! written, so a client that asks and never reads makes the server wait, not grow.
 //!
-//! Invariants: a line holds at most [`LINE_BYTES_MAX`]. Requests that are not answered yet number at most
-//! [`ROOM`] and their lines hold some [`ROOM`] MiB. No id is under way twice. An answer is written whole or not at all.
+//! Invariants: a line holds at most [`BYTES_MAX`]. Requests that are not done with yet, which a request that its client
+//! gave up is when its call has ended, number at most [`ROOM`] and their lines hold some [`ROOM`] MiB. No id is under way
+//! twice. An answer is written whole or not at all.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, NumberOrString, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ErrorData, GetExtensions, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use rmcp::transport::Transport;
 use rmcp::{RoleServer, transport};
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use super::message::{self, Arrived, BYTES_MAX};
 use super::server::Server;
+use crate::exit::{Exit, Refusal};
 use crate::output;
 use crate::render;
 
-/// The most bytes of one line: a body of 32 MiB, the most that a store takes by default, and what stands around it.
-pub(super) const LINE_BYTES_MAX: usize = 40 * 1024 * 1024;
-
 /// How many requests may be under way; one counts once more for each [`UNIT_BYTES`] of its line.
-pub(super) const ROOM: usize = 64;
-pub(super) const UNIT_BYTES: usize = 1024 * 1024;
+const ROOM: usize = 64;
+const UNIT_BYTES: usize = 1024 * 1024;
+
+/// How long calls that wait for their turn still have when the input has ended: whoever sent them may read on.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// What a line buffer may keep between lines.
 const LINE_BYTES_KEPT: usize = 64 * 1024;
@@ -40,10 +43,28 @@ const LINE_BYTES_KEPT: usize = 64 * 1024;
 /// Serves until the end of standard input, or until the process is told to end.
 ///
 /// # Errors
-/// The first message was none that a session can begin with.
+/// The session did not begin; an answer could not be written.
 pub(super) async fn serve(server: &Server) -> Result<()> {
     let (input, out) = transport::stdio_pipes();
     let lines = Lines::new(input, out);
+    let shared = Arc::clone(&lines.shared);
+    let served = session(server, lines, &shared).await;
+    match shared.failure() {
+        // Whoever closes the pipe has seen enough.
+        Some(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+            Err(cause).context("the session ended, because standard output cannot be written")
+        }
+        Some(_) => Ok(()),
+        None => served,
+    }
+}
+
+/// One session, from its first message to its end.
+async fn session<R, W>(server: &Server, lines: Lines<R, W>, shared: &Shared<W>) -> Result<()>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
     let running = tokio::select! {
         running = serve_server(server.clone(), lines) => running,
         () = told_to_end() => return Ok(()),
@@ -56,13 +77,18 @@ pub(super) async fn serve(server: &Server) -> Result<()> {
             output::note(render::mcp::NOT_BEGUN);
             return Ok(());
         }
-        Err(error) => return Err(anyhow::Error::new(error).context("the session did not begin")),
+        Err(ServerInitializeError::InitializeFailed(error)) => {
+            let sentence = format!("the session did not begin: {}", error.message);
+            return Err(Refusal::new(Exit::Refused, sentence).into());
+        }
+        Err(_) => return Err(Refusal::new(Exit::Refused, "the session did not begin").into()),
     };
     let ending = running.cancellation_token();
     let mut waiting = std::pin::pin!(running.waiting());
     let quit = tokio::select! {
         quit = &mut waiting => quit,
-        () = told_to_end() => {
+        () = last_turn(shared) => {
+            server.end();
             ending.cancel();
             waiting.await
         }
@@ -70,6 +96,18 @@ pub(super) async fn serve(server: &Server) -> Result<()> {
     match quit? {
         QuitReason::JoinError(error) => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+/// Waits until no further call begins.
+async fn last_turn<W>(shared: &Shared<W>) {
+    let input_ended = async {
+        shared.ended.notified().await;
+        tokio::time::sleep(LAST_WAIT).await;
+    };
+    tokio::select! {
+        () = told_to_end() => {}
+        () = input_ended => {}
     }
 }
 
@@ -107,18 +145,32 @@ struct Lines<R, W> {
 
 struct Shared<W> {
     room: Arc<Semaphore>,
-    /// The requests that are not answered, each with its room.
-    under_way: Mutex<HashMap<RequestId, OwnedSemaphorePermit>>,
+    under_way: Mutex<HashMap<RequestId, UnderWay>>,
     out: tokio::sync::Mutex<W>,
     /// Nobody reads the answers any more.
     unread: Notify,
+    /// Why, if it was a failure.
+    failed: Mutex<Option<io::Error>>,
+    /// Nothing comes any more.
+    ended: Notify,
 }
 
-/// What a line was.
-enum Arrived {
-    Message(Box<ClientJsonRpcMessage>),
-    /// Nothing that a session can go on with; the answer to it.
-    Refused(Box<ServerJsonRpcMessage>),
+/// A request that is not done with.
+struct UnderWay {
+    room: OwnedSemaphorePermit,
+    given_up: GivenUp,
+    is_given_up: bool,
+}
+
+/// Tells the call of one request that its client gave the request up: a part of the request, for whoever answers it.
+#[derive(Clone, Default)]
+pub(super) struct GivenUp(Arc<Notify>);
+
+impl GivenUp {
+    /// Waits until the client gives the request up. One may wait.
+    pub(super) async fn wait(&self) {
+        self.0.notified().await;
+    }
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
@@ -128,6 +180,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             under_way: Mutex::default(),
             out: tokio::sync::Mutex::new(write),
             unread: Notify::new(),
+            failed: Mutex::default(),
+            ended: Notify::new(),
         };
         Lines {
             read: BufReader::with_capacity(LINE_BYTES_KEPT, read),
@@ -147,8 +201,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             }
             if self.arrived.is_none() {
                 let arrived = match self.read_line().await? {
-                    Line::TooLong => Arrived::refused(None, too_long()),
-                    Line::Whole => match parsed(trimmed(&self.line)) {
+                    Line::TooLong => Arrived::refused(None, message::too_long()),
+                    Line::Whole => match message::parsed(&self.line) {
                         Some(arrived) => arrived,
                         None => {
                             self.line.clear();
@@ -181,12 +235,15 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
     fn admitted(&self, arrived: Arrived, permit: OwnedSemaphorePermit) -> Option<ClientJsonRpcMessage> {
         let answer = match arrived {
             Arrived::Refused(answer) => *answer,
-            Arrived::Message(message) => {
-                match &*message {
+            Arrived::Message(mut message) => {
+                match &mut *message {
                     JsonRpcMessage::Request(request) => {
                         let mut under_way = self.shared.under_way();
                         if !under_way.contains_key(&request.id) {
-                            under_way.insert(request.id.clone(), permit);
+                            let given_up = GivenUp::default();
+                            request.request.extensions_mut().insert(given_up.clone());
+                            let this = UnderWay { room: permit, given_up, is_given_up: false };
+                            under_way.insert(request.id.clone(), this);
                             return Some(*message);
                         }
                         let sentence = "a request with this id is under way; give each its own";
@@ -196,10 +253,13 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
                     JsonRpcMessage::Notification(notification) => {
                         if let ClientNotification::CancelledNotification(cancelled) =
                             &notification.notification
-                            && let Some(id) = &cancelled.params.request_id
                         {
-                            // It is not answered any more.
-                            self.shared.under_way().remove(id);
+                            // `rmcp` is not told: it would forget the request while its call still works, and its
+                            // room and its id would be free too early.
+                            if let Some(id) = &cancelled.params.request_id {
+                                self.shared.give_up(id);
+                            }
+                            return None;
                         }
                         return Some(*message);
                     }
@@ -224,7 +284,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(buffer.len(), |end| end + 1);
-            let fits = self.line.len() + taken <= LINE_BYTES_MAX;
+            let fits = self.line.len() + taken <= BYTES_MAX;
             if !self.passing_over && fits {
                 self.line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
             }
@@ -262,14 +322,31 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
             Ok(()) => out.flush().await,
             failed => failed,
         };
-        if written.is_err() {
-            self.unread.notify_one();
-        }
         drop(room);
-        written
+        let Err(cause) = written else { return Ok(()) };
+        let kind = cause.kind();
+        // The first failure is why; those behind it follow from it.
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
+        self.unread.notify_one();
+        Err(kind.into())
+    }
+}
+
+impl<W> Shared<W> {
+    /// The client does not wait for the answer any more. It gets none, and the call ends if it has not begun.
+    fn give_up(&self, id: &RequestId) {
+        if let Some(request) = self.under_way().get_mut(id) {
+            request.is_given_up = true;
+            request.given_up.0.notify_one();
+        }
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<RequestId, OwnedSemaphorePermit>> {
+    /// Why answers cannot be written, if that came up.
+    fn failure(&self) -> Option<io::Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<RequestId, UnderWay>> {
         // Nothing panics while it is held.
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -288,59 +365,26 @@ where
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        let room = id.and_then(|id| self.shared.under_way().remove(id));
+        let request = id.and_then(|id| self.shared.under_way().remove(id));
         let shared = Arc::clone(&self.shared);
-        async move { shared.write(item, room).await }
+        async move {
+            match request {
+                Some(UnderWay { is_given_up: true, .. }) => Ok(()),
+                request => shared.write(item, request.map(|request| request.room)).await,
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.next().await
+        let message = self.next().await;
+        if message.is_none() {
+            self.shared.ended.notify_one();
+        }
+        message
     }
 
     async fn close(&mut self) -> io::Result<()> {
         // Not waiting for an answer that nobody reads: what is written next would wait behind it for ever.
         Ok(())
     }
-}
-
-impl Arrived {
-    fn refused(id: Option<RequestId>, error: ErrorData) -> Arrived {
-        Arrived::Refused(Box::new(ServerJsonRpcMessage::error(error, id)))
-    }
-}
-
-fn too_long() -> ErrorData {
-    let sentence = format!("a message is at most {LINE_BYTES_MAX} bytes long; this one was passed over");
-    ErrorData::invalid_request(sentence, None)
-}
-
-/// The line without its end, and without the mark that some programs begin a text with.
-fn trimmed(line: &[u8]) -> &[u8] {
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
-    line.trim_ascii()
-}
-
-/// What a line is; none if there is nothing to answer: it is empty, or a notification that nobody knows.
-fn parsed(line: &[u8]) -> Option<Arrived> {
-    if line.is_empty() {
-        return None;
-    }
-    if let Ok(message) = serde_json::from_slice::<ClientJsonRpcMessage>(line) {
-        return Some(Arrived::Message(Box::new(message)));
-    }
-    let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        return Some(Arrived::refused(None, ErrorData::parse_error("the line is no JSON", None)));
-    };
-    let id = match value.get("id") {
-        Some(Value::String(id)) => Some(NumberOrString::String(id.as_str().into())),
-        Some(Value::Number(id)) => id.as_i64().map(NumberOrString::Number),
-        _ => None,
-    };
-    let is_notification = value.get("method").is_some_and(Value::is_string) && value.get("id").is_none();
-    if is_notification {
-        return None;
-    }
-    let sentence =
-        "the message is none of JSON-RPC 2.0: a request has `jsonrpc`, `id`, `method` and `params`";
-    Some(Arrived::refused(id, ErrorData::invalid_request(sentence, None)))
 }

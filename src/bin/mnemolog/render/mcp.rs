@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use mnemolog::error::Damage;
+
 /// How much of a summary a list shows, its mark included.
 const SUMMARY_CODE_POINTS: usize = 120;
 const SUMMARY_CUT: &str = "…(summary cut)";
@@ -20,6 +22,11 @@ pub(crate) fn serving(store: &Path, workspace: &str, over: &str) -> String {
 /// The token that was made for this run.
 pub(crate) fn token(token: &str) -> String {
     format!("the token of this run is {token}")
+}
+
+/// What is read may not be all.
+pub(crate) fn damaged(damage: &Damage) -> String {
+    format!("(the store is damaged: what was before frame {} is shown — run verify.)", damage.frame)
 }
 
 /// A summary as a list shows it: one line, fitted.

@@ -25,7 +25,8 @@ fn prompt(session: &mut Session, name: &str) -> String {
 
 #[test]
 fn resources_and_prompts_serve_what_was_before_the_damage_and_say_so() {
-    const SAID: &str = "(the store is damaged: what was before frame 2 is shown — run verify.)";
+    const SAID: &str =
+        "(the store is damaged: what was before frame 2 is shown — tell the user to run `mnemolog verify`.)";
     let place = Place::new();
     for (key, body) in [("one", "body of one"), ("two", "body of two"), ("three", "body of three")] {
         place.done(&["remember", key, "--summary", "s", "--body", body]);
@@ -72,7 +73,7 @@ fn a_review_needs_no_body_so_a_rotten_one_does_not_end_it() {
     let mut session = place.serve();
     rot(&place, "the rotten body");
     let failure = session.failure("memory_recall", json!({"key": "rotten"}));
-    assert!(failure.contains("corrupt"), "a body is read from the file: {failure}");
+    assert!(failure.contains("damaged"), "a body is read from the file: {failure}");
     let text = prompt(&mut session, "review_stale_memories");
     assert!(text.contains("- good: s (saved 2020") && text.contains("- rotten: s (saved 2020"), "{text}");
 }

@@ -24,9 +24,12 @@ pub(crate) fn token(token: &str) -> String {
     format!("the token of this run is {token}")
 }
 
-/// What is read may not be all.
+/// What is read may not be all. For a model.
 pub(crate) fn damaged(damage: &Damage) -> String {
-    format!("(the store is damaged: what was before frame {} is shown — run verify.)", damage.frame)
+    format!(
+        "(the store is damaged: what was before frame {} is shown — tell the user to run `mnemolog verify`.)",
+        damage.frame
+    )
 }
 
 /// A summary as a list shows it: one line, fitted.

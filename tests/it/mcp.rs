@@ -116,11 +116,7 @@ impl Session {
     fn request(&mut self, method: &str, mut params: Value) -> (u64, Value) {
         self.sent += 1;
         if self.era == Era::Stateless {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": STATELESS,
-                "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            });
+            params["_meta"] = stateless();
         }
         (self.sent, json!({"jsonrpc": "2.0", "id": self.sent, "method": method, "params": params}))
     }
@@ -216,6 +212,15 @@ impl Drop for Session {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a request names that needs no handshake.
+fn stateless() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
 }
 
 fn text_of(result: &Value) -> String {

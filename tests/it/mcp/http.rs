@@ -122,6 +122,11 @@ fn both_eras_are_served_without_a_session() {
     assert_eq!(served.ask("initialize", params)["result"]["serverInfo"]["name"], "mnemolog");
     let note = json!({"name": "memory_remember", "arguments": {"key": "a", "summary": "s", "body": "1"}});
     assert_eq!(served.ask("tools/call", note)["result"]["isError"], false);
+    let begins = served.ask_stateless("initialize", "", json!({}));
+    assert_eq!(
+        begins["error"]["code"], -32601,
+        "who names the version in each request begins no session: {begins}"
+    );
     let found = served.ask_stateless("server/discover", "", json!({}));
     assert!(
         found["result"]["supportedVersions"].as_array().is_some_and(|all| all.contains(&json!(STATELESS)))

@@ -50,6 +50,9 @@ struct Field {
 const META: &str = "`params._meta` must name io.modelcontextprotocol/protocolVersion, \
     io.modelcontextprotocol/clientInfo and io.modelcontextprotocol/clientCapabilities";
 
+/// Where that stands in the parameters.
+const VERSION: &str = "/_meta/io.modelcontextprotocol~1protocolVersion";
+
 impl Arrived {
     pub(super) fn refused(id: Option<RequestId>, error: ErrorData) -> Arrived {
         Arrived::Refused(Box::new(ServerJsonRpcMessage::error(error, id)))
@@ -129,7 +132,7 @@ fn id_of(id: &Value) -> Option<RequestId> {
 }
 
 /// A session that does not begin, because its parameters are wrong. `rmcp` would take it for a request of a client that
-/// begins none, and ask for what such a one brings.
+/// begins none, and ask for what such a one brings. One that does bring it begins none: there is no such method for it.
 fn unbegun(message: &ClientJsonRpcMessage) -> Option<(RequestId, ErrorData)> {
     let JsonRpcMessage::Request(JsonRpcRequest {
         id, request: ClientRequest::CustomRequest(request), ..
@@ -137,7 +140,8 @@ fn unbegun(message: &ClientJsonRpcMessage) -> Option<(RequestId, ErrorData)> {
     else {
         return None;
     };
-    let begins = request.method == "initialize";
+    let version = request.params.as_ref().and_then(|params| params.pointer(VERSION));
+    let begins = request.method == "initialize" && version.is_none();
     begins.then(|| (id.clone(), unknown(&request.method, request.params.as_ref(), true)))
 }
 

@@ -7,7 +7,7 @@
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, JsonRpcRequest,
-    NumberOrString, RequestId, ServerJsonRpcMessage,
+    NumberOrString, RequestId, RequestMetaObject, ServerJsonRpcMessage,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,9 +49,6 @@ struct Field {
 /// Where a client without a handshake names its version.
 const META: &str = "`params._meta` must name io.modelcontextprotocol/protocolVersion, \
     io.modelcontextprotocol/clientInfo and io.modelcontextprotocol/clientCapabilities";
-
-/// Where that stands in the parameters.
-const VERSION: &str = "/_meta/io.modelcontextprotocol~1protocolVersion";
 
 impl Arrived {
     pub(super) fn refused(id: Option<RequestId>, error: ErrorData) -> Arrived {
@@ -140,8 +137,9 @@ fn unbegun(message: &ClientJsonRpcMessage) -> Option<(RequestId, ErrorData)> {
     else {
         return None;
     };
-    let version = request.params.as_ref().and_then(|params| params.pointer(VERSION));
-    let begins = request.method == "initialize" && version.is_none();
+    let meta = request.extensions.get::<RequestMetaObject>();
+    let names_version = meta.is_some_and(|meta| meta.protocol_version().is_some());
+    let begins = request.method == "initialize" && !names_version;
     begins.then(|| (id.clone(), unknown(&request.method, request.params.as_ref(), true)))
 }
 

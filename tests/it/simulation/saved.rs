@@ -101,9 +101,9 @@ impl World {
     pub(super) fn fork(&mut self, process: usize, at: u64) -> Check {
         let own = &self.writers[process];
         let (disk, poisoned) = (own.disk.clone(), own.poisoned);
-        let Some(store) = own.store.clone().filter(|_| !poisoned && self.rotten.is_none()) else {
-            return Ok(());
-        };
+        // While an erasure is in doubt, nobody can say what the fork is to hold.
+        let calm = !poisoned && self.rotten.is_none() && self.erasing.is_none();
+        let Some(store) = own.store.clone().filter(|_| calm) else { return Ok(()) };
         let (last, oldest) = (store.appended().0, self.truth.oldest.min(store.appended().0));
         let frame = oldest + at % (last - oldest + 1);
         let target = MemoryDisk::seeded(at);

@@ -2,7 +2,7 @@
 
 use mnemolog::{Durability, Error, Frame, Json, Options, Result, Store, Workspace};
 
-use super::{shown, step};
+use super::shown;
 use crate::model::Rng;
 
 fn null() -> Json {
@@ -209,23 +209,5 @@ fn a_checkpoint_keeps_what_evictions_are_told_by() -> Result<()> {
     assert_eq!(store.reads().frames - before.frames, 6 + 6);
     // A state that was loaded compares with one that was folded.
     assert_eq!(shown(&store, 0, 14).iter().filter(|line| line.contains("added")).count(), 6);
-    Ok(())
-}
-
-#[test]
-fn rings_of_random_histories_are_compared_as_notes_are() -> Result<()> {
-    for seed in 0..20 {
-        let mut rng = Rng::new(seed);
-        let store = Store::in_memory()?;
-        let ws = store.workspace("core")?;
-        while store.appended() < Frame(30) {
-            step(&mut rng, &ws)?;
-        }
-        for frame in 1..=30 {
-            let there = shown(&store, frame - 1, frame);
-            let back = shown(&store, frame, frame - 1);
-            assert_eq!(there.len(), back.len(), "seed {seed}, frame {frame}: {there:?} and back {back:?}");
-        }
-    }
     Ok(())
 }

@@ -70,9 +70,11 @@ impl World {
                 self.writers.get(Some(who - self.readers.len()).filter(many)?)?
             }
         };
+        // The reader's own: it may die at this look while the machine goes on.
+        let disk = reader.disk.clone();
         let reader = reader.store.clone().filter(|_| !reader.poisoned)?;
         let seen = Arc::new(Mutex::new(None));
-        let (shared, disk) = (seen.clone(), self.disk.clone());
+        let shared = seen.clone();
         self.disk.meanwhile(0, move || {
             if let Ok(last) = reader.refresh()
                 && reader.recovery().damage.is_none()
